@@ -1,0 +1,47 @@
+"""The records of a history: append-only; verdicts are computed from them and can be computed again."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from soak.facts.finding import Judgement
+from soak.facts.key import TurnKey
+from soak.facts.observation import Observation
+
+Outcome = Literal["finished", "skipped", "indeterminate"]
+
+
+class Started(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn is about to be sent: written before anything is. `start` numbers the starts of one key from 0."""
+
+    key: TurnKey
+    start: int
+    at: float
+    seed: int
+    prefix: str
+    request: str
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    The end of one start of a planned turn.
+
+    finished: `observation` and `judgement` are set. skipped, indeterminate: `reason` is set.
+    """
+
+    key: TurnKey
+    outcome: Outcome
+    at: float
+    observation: Observation | None = None
+    judgement: Judgement | None = None
+    reason: str | None = None
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened to the run and not to one turn: resumed, drained, server down or back, stopped."""
+
+    at: float
+    kind: str
+    arm: str | None = None
+    text: str = ""
+    data: dict[str, Any] = {}

@@ -1,0 +1,44 @@
+"""What was run: enough to judge, resume and repeat it on another machine."""
+
+from typing import Any
+
+import msgspec
+
+from soak.facts.build import Build, Capabilities
+
+
+class CorpusCard(msgspec.Struct, frozen=True, kw_only=True):
+    """Name, place, hash (over the episodes' digests), and size of the corpus used."""
+
+    name: str
+    path: str
+    digest: str
+    episodes: int
+    turns: int
+
+
+class ArmCard(msgspec.Struct, frozen=True, kw_only=True):
+    """One side of a comparison: its name, build and what the target was found to be able to do."""
+
+    name: str
+    build: Build
+    capabilities: Capabilities | None = None
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What was run. `scenario` is the resolved scenario as plain JSON; `given` holds what was said on the command line
+    (values differing from the scenario file), kept apart from what was defaulted. `plan_digest` covers scenario, corpus
+    and seed. No field ever holds an API key.
+    """
+
+    schema: str = "soak.run/1"
+    soak_version: str
+    created_at: float
+    scenario: dict[str, Any]
+    given: dict[str, Any]
+    seed: int
+    corpus: CorpusCard
+    arms: tuple[ArmCard, ...]
+    plan_digest: str
+    environment: dict[str, str] = {}

@@ -1,0 +1,103 @@
+"""What came back for one turn: folded from chunks, attempts, usage and ending. Never changed after it is made."""
+
+from typing import Literal
+
+import msgspec
+
+from soak.facts.episode import ToolCall
+from soak.facts.key import TurnKey
+
+Ending = Literal[
+    "complete",  # finish reason and end marker (or usage) arrived
+    "no_end_marker",  # finish reason arrived, [DONE] did not: a complete answer with a protocol defect
+    "no_finish",  # the stream ended cleanly without a finish reason
+    "reset",  # the connection broke after the answer began and before a finish reason
+    "error_event",  # the server sent an error inside the stream
+    "malformed",  # a data line that is not JSON, or not a chat completion chunk
+    "http_error",  # the last attempt was answered with an HTTP error status
+    "unreachable",  # no attempt could connect, or all were reset before the first chunk
+    "deadline_first_chunk",
+    "deadline_gap",
+    "deadline_turn",
+    "cut",  # the guard closed the stream on a signal
+    "too_large",  # the answer passed our limit on bytes
+]
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """One HTTP exchange: `status` is None if no answer came; `wait_s` is the pause made before the next attempt."""
+
+    started_at: float
+    took_ms: float
+    status: int | None = None
+    error: str | None = None
+    wait_s: float = 0.0
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """Token counts as the server reported them; None means it did not say."""
+
+    prompt: int | None = None
+    completion: int | None = None
+    cached: int | None = None
+    reasoning: int | None = None
+
+
+class Logprob(msgspec.Struct, frozen=True, kw_only=True):
+    """The log probability (nats) of one sampled token, with the alternatives asked for."""
+
+    token: str
+    logprob: float
+    top: tuple[tuple[str, float], ...] = ()
+
+
+class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """
+    What came back for the turn `key`.
+
+    `ttft_ms`, `e2e_ms` count from the sending of the last attempt; `e2e_ms` is a lower bound if `censored`.
+    `tpot_ms` is (e2e − ttft)/(output tokens − 1), None below two tokens. `usage` is None if the server sent none.
+    `max_gap_ms` is the longest pause between two chunks with text; `loop_lag_ms` how late our own event loop ran.
+    `defects` names protocol defects that did not end the answer (for example "no_usage").
+    """
+
+    key: TurnKey
+    started_at: float
+    ending: Ending
+    max_tokens: int
+    clamped: bool = False
+    content: str = ""
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
+    refusal: str | None = None
+    finish_reason: str | None = None
+    stop_reason: str | int | None = None
+    usage: Usage | None = None
+    token_ids: tuple[int, ...] | None = None
+    logprobs: tuple[Logprob, ...] | None = None
+    attempts: tuple[Attempt, ...] = ()
+    error: str | None = None
+    defects: tuple[str, ...] = ()
+    ttft_ms: float | None = None
+    e2e_ms: float | None = None
+    max_gap_ms: float | None = None
+    chunks: int = 0
+    loop_lag_ms: float = 0.0
+    censored: bool = False
+    request_id: str | None = None
+    model: str | None = None
+
+    @property
+    def output_tokens(self) -> int | None:
+        """Generated tokens: what usage says, else the number of token ids, else None."""
+        if self.usage is not None and self.usage.completion is not None:
+            return self.usage.completion
+        return len(self.token_ids) if self.token_ids is not None else None
+
+    @property
+    def tpot_ms(self) -> float | None:
+        """(e2e − ttft)/(output tokens − 1) in milliseconds; None where a part is unknown or tokens are below two."""
+        tokens = self.output_tokens
+        if tokens is None or tokens < 2 or self.ttft_ms is None or self.e2e_ms is None:
+            return None
+        return (self.e2e_ms - self.ttft_ms) / (tokens - 1)

@@ -1,0 +1,141 @@
+"""
+What one scenario file says, typed: everything a run depends on besides the corpus and the server.
+
+Plain frozen dataclasses, because two libraries read them: pydantic checks a YAML file against them (room `scenario`,
+all problems at once) and msgspec stores them in the manifest. Constraints are `annotated_types`.
+"""
+
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from annotated_types import Ge, Gt, Le, MinLen
+
+PositiveInt = Annotated[int, Gt(0)]
+PositiveSeconds = Annotated[float, Gt(0)]
+Fraction = Annotated[float, Ge(0), Le(1)]
+
+ReplayMode = Literal["recorded"]
+ToolMode = Literal["auto", "native", "text"]
+SaltMode = Literal["none", "pass", "conversation"]
+ClientPath = Literal["wire", "sdk"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sampling:
+    """Sent with every request; None means "not sent, the server's default". `max_tokens` is clamped per turn."""
+
+    temperature: Annotated[float, Ge(0), Le(5)] | None = 1.0
+    top_p: Annotated[float, Gt(0), Le(1)] | None = 0.95
+    top_k: Annotated[int, Ge(-1)] | None = None
+    min_p: Fraction | None = None
+    repetition_penalty: Annotated[float, Gt(0)] | None = None
+    presence_penalty: Annotated[float, Ge(-2), Le(2)] | None = None
+    frequency_penalty: Annotated[float, Ge(-2), Le(2)] | None = None
+    stop: tuple[str, ...] | None = None
+    max_tokens: PositiveInt = 20000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """
+    How conversations arrive.
+
+    closed: `in_flight` conversations at once. arrival: a new conversation `rate_per_min` times a minute (Poisson, from
+    the seed), at most `in_flight` at once. ramp: in flight rises evenly from `from_in_flight` to `in_flight` over
+    `over_s` seconds.
+    """
+
+    shape: Literal["closed", "arrival", "ramp"] = "closed"
+    in_flight: Annotated[int, Gt(0), Le(4096)] = 8
+    rate_per_min: Annotated[float, Gt(0)] | None = None
+    from_in_flight: PositiveInt | None = None
+    over_s: PositiveSeconds | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThinkTime:
+    """The pause before each turn but the first: none, as recorded (at most `max_s`), or fixed at `fixed_s`."""
+
+    mode: Literal["none", "recorded", "fixed"] = "none"
+    fixed_s: Annotated[float, Ge(0)] | None = None
+    max_s: PositiveSeconds = 60.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Deadlines:
+    """Limits on one attempt, in seconds: to the first chunk with text, between chunks, and for the whole turn."""
+
+    first_chunk_s: PositiveSeconds = 600.0
+    gap_s: PositiveSeconds = 120.0
+    turn_s: PositiveSeconds = 3600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retries:
+    """Attempts in all for one turn, and the longest pause between two; only before any content arrived."""
+
+    attempts: Annotated[int, Gt(0), Le(20)] = 4
+    wait_max_s: PositiveSeconds = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """When the run is over: exactly one of the four is set. `hours`/`minutes` loop the corpus as often as needed."""
+
+    hours: PositiveSeconds | None = None
+    minutes: PositiveSeconds | None = None
+    passes: PositiveInt | None = None
+    turns: PositiveInt | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """
+    What decides the verdict: expressions over an arm's summary, such as "rate.garbage_loop <= 0.5%".
+
+    pass_if: all must hold for *pass*, one broken is *fail*; below `min_turns` finished turns an arm is *unknown*.
+    stop_if: one that holds ends the run at once (exit code 6).
+    """
+
+    min_turns: PositiveInt = 30
+    pass_if: tuple[str, ...] = ()
+    stop_if: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expect:
+    """What the build must be doing for the run to mean anything; "auto" takes the engine's own word."""
+
+    speculation: Literal["auto"] | bool = "auto"
+    prefix_cache: Literal["auto"] | bool = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scenario:
+    """The content of one scenario file. Fields without a sentence here are explained by their type."""
+
+    name: Annotated[str, MinLen(1)]
+    question: Annotated[str, MinLen(1)]
+    duration: Annotated[str, MinLen(1)]
+    corpus: Annotated[str, MinLen(1)]
+    replay: ReplayMode = "recorded"
+    tools: ToolMode = "auto"
+    sampling: Sampling = field(default_factory=Sampling)
+    load: Load = field(default_factory=Load)
+    think_time: ThinkTime = field(default_factory=ThinkTime)
+    deadlines: Deadlines = field(default_factory=Deadlines)
+    retries: Retries = field(default_factory=Retries)
+    budget: Budget = field(default_factory=lambda: Budget(passes=1))
+    warm_up_turns: Annotated[int, Ge(0), Le(100)] = 1
+    drain_s: Annotated[float, Ge(0)] = 120.0
+    server_return_s: PositiveSeconds = 600.0
+    scrape_every_s: Annotated[float, Ge(0.5)] = 5.0
+    salt: SaltMode = "none"
+    seed: Annotated[int, Ge(0)] = 7
+    client: ClientPath = "wire"
+    min_room_tokens: PositiveInt = 16
+    logprobs: Annotated[int, Ge(0), Le(20)] | None = None
+    extra_body: dict[str, Any] = field(default_factory=dict)
+    thresholds: Thresholds = field(default_factory=Thresholds)
+    expect: Expect = field(default_factory=Expect)
+    classify: dict[str, float] = field(default_factory=dict)

@@ -1,0 +1,131 @@
+"""`soak.summary/1`: what a run came to, arm by arm. Field meanings are the contract's; None means not measured."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from soak.facts.build import Build
+from soak.facts.finding import TurnClass
+
+Verdict = Literal["pass", "fail", "unknown"]
+
+
+class Quantiles(msgspec.Struct, frozen=True, kw_only=True):
+    """Milliseconds; None where no turn had the value."""
+
+    p50: float | None = None
+    p95: float | None = None
+    p99: float | None = None
+
+
+class TurnCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Turns of one arm. `planned` = finished + skipped + indeterminate + not_reached.
+
+    indeterminate: turns whose last start we ourselves broke off. `repeated_starts` counts starts that were broken off
+    and offered again.
+    """
+
+    planned: int
+    finished: int
+    ok: int
+    garbage_loop: int
+    early_stop: int
+    max_tokens: int
+    error: int
+    skipped: int
+    indeterminate: int
+    not_reached: int = 0
+    repeated_starts: int = 0
+
+
+class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens as the server counted them; `usable` are completion tokens of turns classed ok."""
+
+    prompt: int | None = None
+    cached: int | None = None
+    completion: int | None = None
+    usable: int | None = None
+
+
+class Speculation(msgspec.Struct, frozen=True, kw_only=True):
+    """Deltas over the run. acceptance_length = 1 + accepted/drafts; rate = accepted/draft tokens."""
+
+    acceptance_length: float | None = None
+    acceptance_rate: float | None = None
+    per_position: list[float] = []
+    drafts: float | None = None
+    draft_tokens: float | None = None
+    accepted_tokens: float | None = None
+
+
+class PrefixCache(msgspec.Struct, frozen=True, kw_only=True):
+    """Deltas over the run, in tokens."""
+
+    hit_rate: float | None = None
+    queries: float | None = None
+    hits: float | None = None
+
+
+class WorstTurn(msgspec.Struct, frozen=True, kw_only=True):
+    """One turn worth looking at: its key as `episode:turn:pass:arm`, class and one line of evidence."""
+
+    turn: str
+    class_: TurnClass = msgspec.field(name="class")
+    reason: str
+    tokens: int | None = None
+
+
+class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    One arm.
+
+    `wall_s`: time the run was active. `busy_s`: summed turn time by class (turns overlap, so it may exceed wall_s).
+    `kinds`: how often each finding kind occurred. `engine`: other engine deltas (preemptions, success by reason, …).
+    """
+
+    build: Build
+    valid: bool
+    invalid_reasons: list[str]
+    turns: TurnCounts
+    wall_s: float
+    busy_s: dict[str, float]
+    tokens: TokenCounts
+    ttft_ms: Quantiles
+    tpot_ms: Quantiles
+    e2e_ms: Quantiles
+    speculation: Speculation
+    prefix_cache: PrefixCache
+    usable_tokens_per_s: float | None = None
+    rate: dict[str, float | None] = {}
+    rate_upper95: dict[str, float | None] = {}
+    skipped_reasons: dict[str, int] = {}
+    clamped: int = 0
+    attempts: int = 0
+    loop_lag_ms_max: float = 0.0
+    kinds: dict[str, int] = {}
+    engine: dict[str, Any] = {}
+    worst: list[WorstTurn] = []
+
+
+class PlanCard(msgspec.Struct, frozen=True, kw_only=True):
+    """What was planned. `passes` and `turns` are what the budget reached where the budget is a time."""
+
+    episodes: int
+    turns: int
+    passes: int
+    seed: int
+    hash: str
+
+
+class Summary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run came to. `state`: running, complete, interrupted, stopped (by a threshold) or engine_gone."""
+
+    schema: str = "soak.summary/1"
+    run: str
+    scenario: str
+    verdict: Verdict
+    reasons: list[str]
+    state: str
+    plan: PlanCard
+    arms: dict[str, ArmSummary]
