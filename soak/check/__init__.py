@@ -1,1 +1,32 @@
-"""check"""
+"""
+Run checkers: a history in, a verdict out; two in, a comparison out. The only room that says pass, unknown or fail.
+
+May touch: facts, the threshold language of `scenario`, and `stats`. Pure: no I/O, no clock, no randomness but seeded.
+Three values: *pass* needs evidence, no evidence is *unknown*, and a checker that crashes makes its arm unknown.
+Read `summary.py` (one run), then `compare.py` (two arms).
+"""
+
+from soak.check.compare import ArmHistory, compare
+from soak.check.engine import EngineDelta, deltas
+from soak.check.summary import HistoryView, summarise
+from soak.check.thresholds import arm_from_counts, broken_stop
+from soak.check.turns import SEVERITY, TurnFact, turn_facts
+from soak.check.verdicts import Opinion, exit_code_of, merge, worse
+
+__all__ = [
+    "SEVERITY",
+    "ArmHistory",
+    "EngineDelta",
+    "HistoryView",
+    "Opinion",
+    "TurnFact",
+    "arm_from_counts",
+    "broken_stop",
+    "compare",
+    "deltas",
+    "exit_code_of",
+    "merge",
+    "summarise",
+    "turn_facts",
+    "worse",
+]

@@ -1,1 +1,16 @@
-"""client"""
+"""
+The engine's API: one streamed request, timed; and the questions asked of a server before and between them.
+
+May touch: connections to the target, and nothing else; the only room that opens them. aiohttp carries the timed path
+(`WireClient`), the openai package the reference path (`SdkClient`) and single requests; tenacity the attempts.
+No exception, type or default of these libraries leaves the room: what a server does wrong becomes an observation's
+ending, what makes it unusable becomes a `TargetError`.
+"""
+
+from soak.client.compose import compose
+from soak.client.refusal import context_limit_of
+from soak.client.request import Exchange, Request
+from soak.client.target import Secret, Target
+from soak.client.wire import WireClient
+
+__all__ = ["Exchange", "Request", "Secret", "Target", "WireClient", "compose", "context_limit_of"]

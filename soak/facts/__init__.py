@@ -9,7 +9,21 @@ from soak.facts.build import Build, Capabilities
 from soak.facts.chunk import Chunk, ToolCallDelta
 from soak.facts.codec import canonical, clean, decode, digest_of, encode
 from soak.facts.comparison import ClassComparison, Comparison, Discordant, Events, WallClock
-from soak.facts.episode import Episode, Message, Node, ToolCall, Turn, make_episode, text_of
+from soak.facts.episode import (
+    EPISODE_SCHEMA,
+    Episode,
+    Message,
+    Node,
+    ToolCall,
+    Turn,
+    characters,
+    depths,
+    episode_from_json,
+    episode_to_json,
+    estimate_tokens,
+    make_episode,
+    text_of,
+)
 from soak.facts.finding import (
     CLASSES,
     Finding,
@@ -34,9 +48,12 @@ from soak.facts.summary import (
     TurnCounts,
     WorstTurn,
 )
+from soak.facts.threshold import COMPARATORS, Comparator, Threshold, evaluate, measured
 
 __all__ = [
     "CLASSES",
+    "COMPARATORS",
+    "EPISODE_SCHEMA",
     "ArmCard",
     "ArmSummary",
     "Attempt",
@@ -45,6 +62,7 @@ __all__ = [
     "Capabilities",
     "Chunk",
     "ClassComparison",
+    "Comparator",
     "Comparison",
     "CorpusCard",
     "Deadlines",
@@ -75,6 +93,7 @@ __all__ = [
     "Started",
     "Summary",
     "ThinkTime",
+    "Threshold",
     "Thresholds",
     "TokenCounts",
     "ToolCall",
@@ -87,10 +106,17 @@ __all__ = [
     "WallClock",
     "WorstTurn",
     "canonical",
+    "characters",
     "clean",
     "decode",
+    "depths",
     "digest_of",
     "encode",
+    "episode_from_json",
+    "episode_to_json",
+    "estimate_tokens",
+    "evaluate",
     "make_episode",
+    "measured",
     "text_of",
 ]

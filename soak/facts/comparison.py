@@ -24,7 +24,13 @@ class Discordant(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClassComparison(msgspec.Struct, frozen=True, kw_only=True):
-    """One class: counts, difference (candidate − baseline) and rate ratio with 95 % intervals, test, result."""
+    """
+    One class: counts, difference (candidate − baseline) and rate ratio with 95 % intervals, test, result.
+
+    Counts are over the turns compared: the paired ones, or all finished ones where no turn is paired. `both`: pairs in
+    which both arms had the event (None unpaired). `turns_needed_80`: turns per arm for 80 % power at these rates if
+    failures do not recur on the same turns; `turns_needed_80_paired`: if they recur as often as they did here.
+    """
 
     baseline: Events
     candidate: Events
@@ -38,6 +44,8 @@ class ClassComparison(msgspec.Struct, frozen=True, kw_only=True):
     turns_needed_80: int | None
     result: Result
     p_adjusted: float | None = None
+    both: int | None = None
+    turns_needed_80_paired: int | None = None
 
 
 class WallClock(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +54,7 @@ class WallClock(msgspec.Struct, frozen=True, kw_only=True):
 
     `explained_by`: seconds of the change (candidate − baseline) in pairs, by class; a pair's change goes to the worse
     class of its two turns. `censored_pairs` were broken off by a limit: their times are lower bounds.
+    `ratio_ok` is the ratio over pairs in which both turns are ok, so that loops do not decide it.
     """
 
     baseline_s: float | None
@@ -54,6 +63,8 @@ class WallClock(msgspec.Struct, frozen=True, kw_only=True):
     ci95: tuple[float, float] | None
     explained_by: dict[str, float]
     censored_pairs: int = 0
+    ratio_ok: float | None = None
+    ratio_ok_ci95: tuple[float, float] | None = None
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):

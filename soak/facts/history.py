@@ -12,7 +12,12 @@ Outcome = Literal["finished", "skipped", "indeterminate"]
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn is about to be sent: written before anything is. `start` numbers the starts of one key from 0."""
+    """
+    A turn is about to be sent: written before anything is. `start` numbers the starts of one key from 0.
+
+    `prefix` and `answer` are digests of stored messages (the last one the model sees; the recorded answer, if any),
+    `tools` that of the stored tool schemas, `request` that of the body sent.
+    """
 
     key: TurnKey
     start: int
@@ -20,6 +25,9 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
     prefix: str
     request: str
+    answer: str | None = None
+    answer_tokens: int | None = None
+    tools: str | None = None
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """What was run: enough to judge, resume and repeat it on another machine."""
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -18,10 +18,16 @@ class CorpusCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArmCard(msgspec.Struct, frozen=True, kw_only=True):
-    """One side of a comparison: its name, build and what the target was found to be able to do."""
+    """
+    One side of a comparison: its name, build, what the target can do, and how tool calls are sent to it.
+
+    `given_target` is what the user named: a URL without credentials, or `local`.
+    """
 
     name: str
     build: Build
+    given_target: str = ""
+    tool_mode: Literal["native", "text"] = "native"
     capabilities: Capabilities | None = None
 
 

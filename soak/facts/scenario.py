@@ -2,7 +2,8 @@
 What one scenario file says, typed: everything a run depends on besides the corpus and the server.
 
 Plain frozen dataclasses, because two libraries read them: pydantic checks a YAML file against them (room `scenario`,
-all problems at once) and msgspec stores them in the manifest. Constraints are `annotated_types`.
+all problems at once) and msgspec stores them in the manifest. Constraints are `annotated_types`; `__pydantic_config__`
+refuses unknown keys and numbers that are not finite.
 """
 
 from dataclasses import dataclass, field
@@ -19,10 +20,14 @@ ToolMode = Literal["auto", "native", "text"]
 SaltMode = Literal["none", "pass", "conversation"]
 ClientPath = Literal["wire", "sdk"]
 
+_STRICT = {"extra": "forbid", "allow_inf_nan": False}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sampling:
     """Sent with every request; None means "not sent, the server's default". `max_tokens` is clamped per turn."""
+
+    __pydantic_config__ = _STRICT
 
     temperature: Annotated[float, Ge(0), Le(5)] | None = 1.0
     top_p: Annotated[float, Gt(0), Le(1)] | None = 0.95
@@ -45,6 +50,8 @@ class Load:
     `over_s` seconds.
     """
 
+    __pydantic_config__ = _STRICT
+
     shape: Literal["closed", "arrival", "ramp"] = "closed"
     in_flight: Annotated[int, Gt(0), Le(4096)] = 8
     rate_per_min: Annotated[float, Gt(0)] | None = None
@@ -56,6 +63,8 @@ class Load:
 class ThinkTime:
     """The pause before each turn but the first: none, as recorded (at most `max_s`), or fixed at `fixed_s`."""
 
+    __pydantic_config__ = _STRICT
+
     mode: Literal["none", "recorded", "fixed"] = "none"
     fixed_s: Annotated[float, Ge(0)] | None = None
     max_s: PositiveSeconds = 60.0
@@ -64,6 +73,8 @@ class ThinkTime:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadlines:
     """Limits on one attempt, in seconds: to the first chunk with text, between chunks, and for the whole turn."""
+
+    __pydantic_config__ = _STRICT
 
     first_chunk_s: PositiveSeconds = 600.0
     gap_s: PositiveSeconds = 120.0
@@ -74,6 +85,8 @@ class Deadlines:
 class Retries:
     """Attempts in all for one turn, and the longest pause between two; only before any content arrived."""
 
+    __pydantic_config__ = _STRICT
+
     attempts: Annotated[int, Gt(0), Le(20)] = 4
     wait_max_s: PositiveSeconds = 30.0
 
@@ -81,6 +94,8 @@ class Retries:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
     """When the run is over: exactly one of the four is set. `hours`/`minutes` loop the corpus as often as needed."""
+
+    __pydantic_config__ = _STRICT
 
     hours: PositiveSeconds | None = None
     minutes: PositiveSeconds | None = None
@@ -97,6 +112,8 @@ class Thresholds:
     stop_if: one that holds ends the run at once (exit code 6).
     """
 
+    __pydantic_config__ = _STRICT
+
     min_turns: PositiveInt = 30
     pass_if: tuple[str, ...] = ()
     stop_if: tuple[str, ...] = ()
@@ -106,6 +123,8 @@ class Thresholds:
 class Expect:
     """What the build must be doing for the run to mean anything; "auto" takes the engine's own word."""
 
+    __pydantic_config__ = _STRICT
+
     speculation: Literal["auto"] | bool = "auto"
     prefix_cache: Literal["auto"] | bool = "auto"
 
@@ -113,6 +132,8 @@ class Expect:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """The content of one scenario file. Fields without a sentence here are explained by their type."""
+
+    __pydantic_config__ = _STRICT
 
     name: Annotated[str, MinLen(1)]
     question: Annotated[str, MinLen(1)]

@@ -81,6 +81,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     One arm.
 
     `wall_s`: time the run was active. `busy_s`: summed turn time by class (turns overlap, so it may exceed wall_s).
+    Quantiles leave out values that are only known to exceed something; `censored` counts those turns.
     `kinds`: how often each finding kind occurred. `engine`: other engine deltas (preemptions, success by reason, …).
     """
 
@@ -101,6 +102,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     rate_upper95: dict[str, float | None] = {}
     skipped_reasons: dict[str, int] = {}
     clamped: int = 0
+    censored: int = 0
     attempts: int = 0
     loop_lag_ms_max: float = 0.0
     kinds: dict[str, int] = {}

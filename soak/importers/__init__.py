@@ -1,1 +1,32 @@
-"""importers"""
+"""
+Corpora in and out, and foreign transcripts → episodes, one module per format.
+
+The only room that knows foreign formats. May touch: the files it is asked to read, and a corpus folder it is asked to
+write. Every file is hostile: sizes, counts and nesting are bounded, and what is dropped or repaired is counted.
+"""
+
+from soak.importers.checking import CorpusProblem, check_corpus
+from soak.importers.corpus import Corpus, corpus_digest, load_corpus, write_corpus
+from soak.importers.finding import available_corpora, find_corpus
+from soak.importers.outline import CorpusOutline, EpisodeOutline, outline, outline_corpus
+from soak.importers.tally import SourceReport
+from soak.importers.transcripts import FORMATS, Imported, read_transcripts
+
+__all__ = [
+    "FORMATS",
+    "Corpus",
+    "CorpusOutline",
+    "CorpusProblem",
+    "EpisodeOutline",
+    "Imported",
+    "SourceReport",
+    "available_corpora",
+    "check_corpus",
+    "corpus_digest",
+    "find_corpus",
+    "load_corpus",
+    "outline",
+    "outline_corpus",
+    "read_transcripts",
+    "write_corpus",
+]

@@ -1,0 +1,5 @@
+import sys
+
+from tablekit.cli import main
+
+sys.exit(main())

@@ -1,0 +1,111 @@
+"""`soak doctor`: what is installed, what the target is, what will not work and how to fix it."""
+
+import asyncio
+import sys
+from importlib.metadata import PackageNotFoundError, requires, version
+from typing import Literal
+
+import msgspec
+
+from soak import __version__
+from soak.app.sides import ask
+from soak.client import Secret, Target
+from soak.errors import SoakError
+from soak.facts import Capabilities
+from soak.importers import find_corpus, load_corpus
+from soak.launch import LOCAL, state_of_cache
+from soak.scenario import available_scenarios, find_scenario, load_scenario
+
+State = Literal["ok", "note", "problem"]
+
+
+class Check(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing looked at; `fix` says what to do where it is not ok."""
+
+    name: str
+    state: State
+    text: str
+    fix: str = ""
+
+
+class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
+    """All that was looked at; `target` is what the server can do, None if none was asked."""
+
+    schema: str = "soak.doctor/1"
+    checks: tuple[Check, ...]
+    target: Capabilities | None = None
+
+    @property
+    def problems(self) -> int:
+        """How many things will not work."""
+        return sum(check.state == "problem" for check in self.checks)
+
+
+def examine(target: str | None, *, model: str | None, api_key: str | None) -> Diagnosis:
+    """Look at this installation, and at `target` if one is given; raises `TargetError` if it is not a usable server."""
+    checks = [_python(), *_packages(), *_scenarios(), _local_build()]
+    if target is None:
+        return Diagnosis(checks=tuple(checks))
+    goal = Target.of(target, model=model, api_key=Secret(api_key) if api_key else None)
+    capabilities = asyncio.run(ask(goal))
+    return Diagnosis(checks=(*checks, *_target(goal, capabilities)), target=capabilities)
+
+
+def _python() -> Check:
+    return Check(name="soak", state="ok", text=f"{__version__} on Python {sys.version.split()[0]}")
+
+
+def _packages() -> list[Check]:
+    names = [text.split(";")[0] for text in requires("soak") or () if "extra ==" not in text]
+    found, missing = [], []
+    for text in names:
+        name = text.split(">")[0].split("<")[0].split("=")[0].strip()
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            missing.append(name)
+    checks = [Check(name="packages", state="ok", text=", ".join(found))]
+    if missing:
+        checks.append(
+            Check(name="packages missing", state="problem", text=", ".join(missing), fix=f"pip install {' '.join(missing)}")
+        )
+    return checks
+
+
+def _scenarios() -> list[Check]:
+    return [_scenario(name) for name in available_scenarios()]
+
+
+def _scenario(name: str) -> Check:
+    try:
+        loaded = load_scenario(find_scenario(name))
+        corpus = load_corpus(find_corpus(loaded.scenario.corpus))
+    except SoakError as error:
+        return Check(name=f"scenario {name}", state="problem", text=f"{error.what}: {error.why}", fix=error.hint)
+    text = f"{corpus.card.episodes} episodes, {corpus.card.turns} turns"
+    return Check(name=f"scenario {name}", state="ok", text=text)
+
+
+def _local_build() -> Check:
+    cache = state_of_cache(LOCAL)
+    return Check(name="local build", state="ok" if cache.ready else "note", text=cache.text, fix=cache.fix)
+
+
+def _target(target: Target, found: Capabilities) -> list[Check]:
+    """Say what of the target is known and what follows from what is missing."""
+    wants: list[tuple[str, bool | None, str, str]] = [
+        ("metrics", found.metrics, "/metrics is there", "no /metrics: acceptance and prefix-cache hits stay unknown"),
+        ("speculation", found.speculation_on, "on", "off, or the engine does not say"),
+        ("prefix cache", found.prefix_cache_on, "on", "off, or the engine does not say"),
+        ("token ids", found.token_ids, "sent with each chunk", "not sent: loops are found on text, onset in characters"),
+        ("logprobs", found.logprobs, "sent on request", "not sent"),
+        ("native tools", found.native_tools, "taken", "not taken: use tools=text (auto does)"),
+        ("token counts", found.counts_tokens, "by /tokenize", "no /tokenize: max_tokens is clamped by estimate"),
+        ("context", found.context_tokens is not None, f"{found.context_tokens} tokens", "unknown: nothing is clamped"),
+    ]
+    engine = f"{found.engine or 'unknown engine'} {found.version or ''}".strip()
+    checks = [Check(name="target", state="ok", text=f"{target.display_url}: {engine}, model {found.model}")]
+    checks += [
+        Check(name=name, state="ok" if there else "note", text=yes if there else no) for name, there, yes, no in wants
+    ]
+    return checks + [Check(name="note", state="note", text=note) for note in found.notes]

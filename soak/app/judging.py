@@ -1,0 +1,148 @@
+"""From a run folder to a summary: the last step of `soak run`, and `soak check`, which judges every answer again."""
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+
+from soak.check import HistoryView, scenario_of, summarise
+from soak.classify import DEFAULTS, Context, Settings, judge
+from soak.errors import UsageError
+from soak.facts import Judgement, Manifest, PlanCard, Record, Scenario, Started, Summary, TurnKey, text_of
+from soak.scenario import threshold_problem
+from soak.store import History, RunFolder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rejudging:
+    """How a stored run is judged again: `classify` settings by name, and `pass_if` in place of the scenario's."""
+
+    classify: Mapping[str, float] = field(default_factory=dict)
+    pass_if: tuple[str, ...] | None = None
+
+
+def check_run(path: Path, rejudging: Rejudging | None = None) -> Summary:
+    """
+    Judge a stored run again with this soak's classifiers and return its summary; nothing is written.
+
+    Raises `RunFolderError` for a damaged folder, `UsageError` for an unknown setting or threshold.
+    """
+    folder = RunFolder.open(path)
+    changed = rejudging or Rejudging()
+    manifest = _with_thresholds(folder.manifest, changed)
+    with folder.history() as history:
+        judgements = judge_again(history, manifest, changed.classify)
+        return _summary(folder, manifest, history, judgements)
+
+
+def summary_of(folder: RunFolder) -> Summary:
+    """Return the summary of a run as its turns were judged when they ended."""
+    with folder.history() as history:
+        return _summary(folder, folder.manifest, history, {})
+
+
+def judge_again(history: History, manifest: Manifest, changes: Mapping[str, float]) -> dict[TurnKey, Judgement]:
+    """Return a fresh judgement of every finished turn, from nothing but the run folder."""
+    settings = _settings(scenario_of(manifest), changes)
+    modes = {card.name: card.tool_mode for card in manifest.arms}
+    starts = {started.key: started for started in history.starts()}
+    return {
+        key: judge(record.observation, stored_context(history, starts[key], record, modes[key.arm]), settings)
+        for key, record in history.final().items()
+        if record.observation is not None and key in starts
+    }
+
+
+def stored_context(history: History, started: Started, record: Record, tool_mode: str) -> Context:
+    """Return what a stored answer was given: its prompt's text, tools, and recorded answer."""
+    prefix = history.prefix(started.prefix)
+    return Context(
+        prompt_text="\n".join(text_of(message.content) for message in prefix),
+        tools=history.tools(started.tools),
+        reference=history.message(started.answer) if started.answer else None,
+        reference_tokens=started.answer_tokens,
+        max_tokens=record.observation.max_tokens if record.observation else None,
+        tool_mode="text" if tool_mode == "text" else "native",
+    )
+
+
+def view_of(history: History, records: Mapping[TurnKey, Record]) -> HistoryView:
+    """Return what the checkers read of a history."""
+    samples = defaultdict(list)
+    for sample in history.samples():
+        samples[sample.arm].append(sample)
+    repeated = Counter(
+        key.arm for key, count in history.start_counts().items() for _ in range(count - 1)
+    )
+    return HistoryView(
+        records=records,
+        samples=samples,
+        open_starts=Counter(started.key.arm for started in history.open_starts()),
+        repeated_starts=repeated,
+        events=tuple(history.events()),
+    )
+
+
+def state_of(history: History) -> str:
+    """Return how the last sitting of a run ended; `running` if it has not (it runs, or was killed)."""
+    state = "running"
+    for event in history.events():
+        if event.kind == "ended":
+            state = str(event.data.get("state", "complete"))
+        elif event.kind == "resumed":
+            state = "running"
+    return state
+
+
+def plan_card_of(manifest: Manifest, records: Mapping[TurnKey, Record], reached: Mapping[TurnKey, int]) -> PlanCard:
+    """Return what was planned for each arm; for a time budget, what the budget reached."""
+    scenario = scenario_of(manifest)
+    budget, a_pass = scenario.budget, manifest.corpus.turns
+    pairs = {key.pair for key in (*records, *reached)}
+    passes = 1 + max((pass_ for _, _, pass_ in pairs), default=0)
+    if budget.turns is not None:
+        turns, passes = budget.turns, -(-budget.turns // max(1, a_pass))
+    elif budget.passes is not None:
+        turns, passes = a_pass * budget.passes, budget.passes
+    else:
+        turns = len(pairs)
+    return PlanCard(
+        episodes=manifest.corpus.episodes, turns=turns, passes=passes, seed=manifest.seed, hash=manifest.plan_digest
+    )
+
+
+def _summary(
+    folder: RunFolder, manifest: Manifest, history: History, judgements: Mapping[TurnKey, Judgement]
+) -> Summary:
+    records = history.final()
+    return summarise(
+        manifest,
+        view_of(history, records),
+        run=str(folder.path),
+        state=state_of(history),
+        plan=plan_card_of(manifest, records, history.start_counts()),
+        wall_s=history.active_s(),
+        judgements=judgements,
+    )
+
+
+def _settings(scenario: Scenario, changes: Mapping[str, float]) -> Settings:
+    try:
+        return DEFAULTS.override({**scenario.classify, **changes})
+    except ValueError as error:
+        raise UsageError(
+            "a classify setting cannot be used", why=str(error), hint="soak/classify/README.md lists them"
+        ) from error
+
+
+def _with_thresholds(manifest: Manifest, changed: Rejudging) -> Manifest:
+    """Return the manifest with other `pass_if` expressions, checked."""
+    if changed.pass_if is None:
+        return manifest
+    problems = [problem for text in changed.pass_if if (problem := threshold_problem(text)) is not None]
+    if problems:
+        raise UsageError("a threshold cannot be used", why="; ".join(problems), hint='write it like "rate.error <= 1%"')
+    thresholds = {**manifest.scenario.get("thresholds", {}), "pass_if": list(changed.pass_if)}
+    return msgspec.structs.replace(manifest, scenario={**manifest.scenario, "thresholds": thresholds})

@@ -1,0 +1,114 @@
+"""`soak resume`: go on where a killed, crashed or interrupted run stopped; nothing lost, nothing done twice."""
+
+import time
+from pathlib import Path
+
+import msgspec
+
+from soak.app.audience import Audience, Opening
+from soak.app.judging import summary_of
+from soak.app.run import RunResult, run_loop
+from soak.app.sides import LOCAL_NAME, ArmSpec, Side, open_sides
+from soak.app.sitting import Sitting
+from soak.check import scenario_of
+from soak.errors import CorpusError, RunFolderError, TargetError, UsageError
+from soak.facts import Event, Manifest, Scenario
+from soak.importers import Corpus, find_corpus, load_corpus
+from soak.plan import make_plan
+from soak.replay import RealClock
+from soak.store import RunFolder, close_open_starts
+
+
+def resume(path: Path, *, target: str | None, api_key: str | None, audience: Audience) -> RunResult:
+    """
+    Go on with the run in `path` and return its summary.
+
+    Turns that were in flight close as indeterminate and are offered again. `target` replaces the URL of a one-arm run
+    whose server moved. Raises `RunFolderError`, `CorpusError` (it changed), `TargetError` (another model answers).
+    """
+    folder = RunFolder.open(path)
+    manifest = folder.manifest
+    scenario = scenario_of(manifest)
+    corpus = same_corpus(manifest)
+    specs = _specs(manifest, target)
+    with open_sides(
+        specs, scenario=scenario, model=None, api_key=api_key, log_folder=path, audience=audience, models=_models(manifest)
+    ) as sides:
+        _refuse_other_model(manifest, sides)
+        _go_on(folder, scenario, corpus, sides, audience)
+    return RunResult(folder=path, summary=summary_of(folder))
+
+
+def same_corpus(manifest: Manifest) -> Corpus:
+    """Return the corpus a run was made with; raises `CorpusError` if it is missing or has changed since."""
+    where = Path(manifest.corpus.path)
+    corpus = load_corpus(where if where.exists() else find_corpus(manifest.corpus.name))
+    if corpus.card.digest != manifest.corpus.digest:
+        raise CorpusError(
+            f"the corpus {corpus.card.path} is not the one the run was begun with",
+            why=f"its digest is {corpus.card.digest}, the run's is {manifest.corpus.digest}",
+            hint="put the old corpus back, or begin a new run",
+        )
+    return corpus
+
+
+def _specs(manifest: Manifest, target: str | None) -> tuple[ArmSpec, ...]:
+    if target is not None and len(manifest.arms) != 1:
+        raise UsageError("--target is for runs with one arm", why=f"this one has {len(manifest.arms)}", hint="leave it out")
+    return tuple(ArmSpec(name=card.name, target=target or card.given_target) for card in manifest.arms)
+
+
+def _models(manifest: Manifest) -> dict[str, str]:
+    return {card.name: card.build.model for card in manifest.arms}
+
+
+def _refuse_other_model(manifest: Manifest, sides: tuple[Side, ...]) -> None:
+    for card, side in zip(manifest.arms, sides, strict=True):
+        if (side.build.engine, side.build.version) != (card.build.engine, card.build.version):
+            raise TargetError(
+                f"{side.target.display_url} is not the build the run was begun with",
+                why=f"it is {side.build.engine} {side.build.version}, the run's is {card.build.engine} {card.build.version}",
+                hint="start the old build again, or begin a new run",
+            )
+
+
+def _go_on(
+    folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[Side, ...], audience: Audience
+) -> None:
+    plan = make_plan(scenario, corpus.episodes, [side.name for side in sides])
+    clock = RealClock()
+    with folder.writer() as writer:
+        closed = close_open_starts(writer, time.time(), "soak was stopped while the answer was streaming")
+        writer.flush()
+        with folder.history() as history:
+            done, starts, used_s = frozenset(history.done()), history.start_counts(), history.active_s()
+        text = f"{len(done)} turns done, {len(closed)} were in flight and are offered again"
+        event = Event(at=clock.wall(), kind="resumed", text=text, data={"done": len(done), "closed": len(closed)})
+        writer.event(event)
+        audience.opening(
+            Opening(
+                folder=folder.path,
+                scenario=scenario,
+                manifest=folder.manifest,
+                planned_turns=plan.size[0] * len(sides) if plan.size else None,
+                used_s=used_s,
+                done=len(done),
+            )
+        )
+        audience.event(event)
+        try:
+            run_loop(
+                Sitting(
+                    scenario=scenario,
+                    plan=plan,
+                    sides=sides,
+                    writer=writer,
+                    audience=audience,
+                    clock=clock,
+                    done=done,
+                    starts=starts,
+                    used_s=used_s,
+                )
+            )
+        finally:
+            audience.closing()

@@ -1,0 +1,50 @@
+"""`soak show`: the turns of a run, or one of them with its evidence."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from soak.errors import UsageError
+from soak.facts import Message, Record, TurnKey
+from soak.store import History, RunFolder
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShownTurn:
+    """One stored turn: its record, the messages the model saw, the recorded answer, and the raw stream if kept."""
+
+    record: Record
+    prefix: tuple[Message, ...]
+    reference: Message | None
+    raw: bytes | None
+
+
+def list_turns(path: Path, class_: str | None = None) -> list[Record]:
+    """Return the last record of every turn of a run, in plan order of the history; only those of `class_` if given."""
+    with RunFolder.open(path).history() as history:
+        records = list(history.final().values())
+    if class_ is None:
+        return records
+    return [record for record in records if class_ in (record.outcome, record.judgement and record.judgement.class_)]
+
+
+def show_turn(path: Path, name: str) -> ShownTurn:
+    """Return one turn by its key `episode:turn:pass[:arm]`; raises `UsageError` if the run has no such turn."""
+    with RunFolder.open(path).history() as history:
+        record = history.final()[_find(history, name)]
+        started = history.started(record.key)
+        return ShownTurn(
+            record=record,
+            prefix=history.prefix(started.prefix) if started else (),
+            reference=history.message(started.answer) if started and started.answer else None,
+            raw=history.raw(record.key),
+        )
+
+
+def _find(history: History, name: str) -> TurnKey:
+    found = [key for key in history.final() if str(key) == name or str(key).startswith(f"{name}:")]
+    if len(found) == 1:
+        return found[0]
+    why = "no turn has that key" if not found else f"{len(found)} turns begin like that: {', '.join(map(str, found[:3]))}"
+    raise UsageError(
+        f"turn {name} cannot be shown", why=why, hint="take a key from `soak show RUN`, such as episode:3:0:candidate"
+    )

@@ -1,0 +1,222 @@
+"""
+One sitting of a run: from ready arms and an open history to a history in which nothing is in flight.
+
+A run has one sitting, and one more for each resume.
+"""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass, field
+
+from soak.app.audience import Audience
+from soak.app.sides import Side
+from soak.check import live_stop
+from soak.classify import DEFAULTS
+from soak.client import Desk, Request, SdkClient, WireClient, compose
+from soak.facts import Deadlines, EngineSample, Event, Message, Record, Retries, Scenario, TurnKey
+from soak.plan import Plan
+from soak.replay import Arm, Clock, Gate, Meter, Replay, Switch, Tally, TurnRunner
+from soak.scrape import poll
+from soak.store import HistoryWriter
+
+_STATES = {
+    None: "complete",
+    "budget": "complete",
+    "nothing_fits": "complete",
+    "interrupt": "interrupted",
+    "threshold": "stopped",
+    "engine_gone": "engine_gone",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sitting:
+    """All that one sitting starts from; `done`, `starts` and `used_s` are what earlier sittings left."""
+
+    scenario: Scenario
+    plan: Plan
+    sides: tuple[Side, ...]
+    writer: HistoryWriter
+    audience: Audience
+    clock: Clock
+    done: frozenset[TurnKey] = frozenset()
+    starts: Mapping[TurnKey, int] = field(default_factory=dict)
+    used_s: float = 0.0
+
+    def tell(self, kind: str, text: str, arm: str | None = None, **data: object) -> None:
+        """Record that something happened to the run, and say so."""
+        event = Event(at=self.clock.wall(), kind=kind, arm=arm, text=text, data=data)
+        self.writer.event(event)
+        self.audience.event(event)
+
+    def take(self, sample: EngineSample) -> None:
+        """Record one reading of a metrics page, and show it."""
+        self.writer.sample(sample)
+        self.audience.sample(sample)
+
+
+async def sit(sitting: Sitting) -> str:
+    """
+    Replay until the plan or the budget is used up, the run is interrupted, a threshold stops it, or a server is lost.
+
+    Returns the state: complete, interrupted, stopped or engine_gone. Raises `RunFolderError` if history cannot be
+    written. Whatever happens, every started turn has an end when it returns.
+    """
+    switch = Switch()
+    async with AsyncExitStack() as stack:
+        stack.enter_context(_interrupts(sitting, switch))
+        arms = {side.name: await stack.enter_async_context(_arm(sitting, side, switch)) for side in sitting.sides}
+        for arm in arms.values():
+            await _warm_up(sitting, arm)
+        await stack.enter_async_context(_polling(sitting))
+        await _replay(sitting, arms, switch)
+    state = _STATES[switch.reason]
+    sitting.tell("ended", state, state=state, reason=switch.reason)
+    return state
+
+
+@asynccontextmanager
+async def _arm(sitting: Sitting, side: Side, switch: Switch) -> AsyncIterator[Arm]:
+    """Open the connections of one arm, and close them."""
+    client_class = WireClient if sitting.scenario.client == "wire" else SdkClient
+    async with Desk(side.target) as desk, client_class(side.target) as client:
+        gate = Gate(
+            desk,
+            clock=sitting.clock,
+            switch=switch,
+            tell=lambda kind, text: sitting.tell(kind, text, side.name),
+            return_limit_s=sitting.scenario.server_return_s,
+        )
+        meter = Meter(
+            desk,
+            context_tokens=side.capabilities.context_tokens,
+            counts_tokens=side.capabilities.counts_tokens,
+            min_room_tokens=sitting.scenario.min_room_tokens,
+        )
+        try:
+            yield Arm(
+                name=side.name,
+                client=client,
+                gate=gate,
+                meter=meter,
+                capabilities=side.capabilities,
+                tool_mode=side.tool_mode,
+            )
+        finally:
+            await gate.close()
+
+
+async def _replay(sitting: Sitting, arms: dict[str, Arm], switch: Switch) -> None:
+    runner = TurnRunner(
+        scenario=sitting.scenario,
+        settings=DEFAULTS.override(sitting.scenario.classify),
+        ledger=sitting.writer,
+        listener=sitting.audience,
+        clock=sitting.clock,
+    )
+    tally = Tally()
+
+    def stop_if(record: Record) -> str | None:
+        tally.add(record)
+        return live_stop(sitting.scenario.thresholds, tally.by_arm[record.key.arm])
+
+    await Replay(
+        plan=sitting.plan,
+        arms=arms,
+        runner=runner,
+        ledger=sitting.writer,
+        listener=sitting.audience,
+        tell=sitting.tell,
+        clock=sitting.clock,
+        switch=switch,
+        starts=sitting.starts,
+        done=sitting.done,
+        used_s=sitting.used_s,
+        stop_if=stop_if,
+    ).run()
+
+
+@asynccontextmanager
+async def _polling(sitting: Sitting) -> AsyncIterator[None]:
+    """Read every arm's metrics page at the start of the block, every few seconds, and at its end."""
+    stop = asyncio.Event()
+    async with AsyncExitStack() as stack:
+        tasks = []
+        for side in sitting.sides:
+            desk = await stack.enter_async_context(Desk(side.target))
+            poller = poll(
+                desk.fetch_metrics,
+                sitting.take,
+                arm=side.name,
+                every_s=sitting.scenario.scrape_every_s,
+                wall_clock=sitting.clock.wall,
+                stop=stop,
+            )
+            tasks.append(asyncio.create_task(poller))
+        try:
+            yield
+        finally:
+            stop.set()
+            await asyncio.gather(*tasks)
+
+
+@contextmanager
+def _interrupts(sitting: Sitting, switch: Switch) -> Iterator[None]:
+    """First Ctrl-C (or SIGTERM): drain. Second: stop at once."""
+
+    def interrupted() -> None:
+        if switch.draining:
+            sitting.tell("interrupted", "stopping now; turns in flight close as indeterminate")
+            switch.stop("interrupt")
+        else:
+            sitting.tell("interrupted", "draining: turns in flight go on, no new ones; once more to stop at once")
+            switch.drain("interrupt")
+
+    loop = asyncio.get_running_loop()
+    signals = (signal.SIGINT, signal.SIGTERM)
+    try:
+        for number in signals:
+            loop.add_signal_handler(number, interrupted)
+    except (ValueError, RuntimeError):
+        signals = ()  # not the main thread: whoever runs the loop handles signals
+    try:
+        yield
+    finally:
+        for number in signals:
+            loop.remove_signal_handler(number)
+
+
+async def _warm_up(sitting: Sitting, arm: Arm) -> None:
+    """Send a few short requests that count for nothing, so that the first turn meets a warm server."""
+    for number in range(sitting.scenario.warm_up_turns):
+        exchange = await arm.client.exchange(_warm_up_request(sitting.scenario, arm, number), lambda chunk: False)
+        observation = exchange.observation
+        if observation.ending not in ("complete", "no_end_marker"):
+            why = observation.error or "no message"
+            sitting.tell("warm_up_failed", f"warm-up request ended as {observation.ending}: {why}", arm.name)
+
+
+def _warm_up_request(scenario: Scenario, arm: Arm, number: int) -> Request:
+    body = compose(
+        (Message(role="user", content="Answer with one word: ready."),),
+        (),
+        mode=arm.tool_mode,
+        model=arm.capabilities.model,
+        sampling=scenario.sampling,
+        max_tokens=8,
+        seed=None,
+        salt=None,
+        capabilities=arm.capabilities,
+        logprobs=None,
+        extra_body={},
+    )
+    return Request(
+        key=TurnKey(episode="(warm-up)", turn=number, pass_=0, arm=arm.name),
+        body=body,
+        session="warm-up",
+        deadlines=Deadlines(first_chunk_s=scenario.deadlines.first_chunk_s),
+        retries=Retries(attempts=1),
+        max_tokens=8,
+    )

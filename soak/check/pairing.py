@@ -1,0 +1,185 @@
+"""Two arms' turns side by side: pairs by episode, turn and pass, and whether the two runs may be compared at all."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from soak.check.turns import TurnFact, turn_facts
+from soak.check.wording import percent
+from soak.facts import ArmCard, ArmSummary, Judgement, Manifest, Record, TurnKey
+from soak.stats import PairedOutcome
+
+MAX_ONE_SIDED = 0.1
+"""Above this share of turns finished by one arm and skipped or broken off in the other, the work was not the same."""
+
+_MUST_MATCH = ("replay", "tools", "sampling", "load", "think_time", "deadlines", "salt", "extra_body")
+_NAMES = {"tools": "tool mode", "think_time": "think time", "extra_body": "extra request fields", "load": "load shape"}
+_SHOWN_MAX = 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ArmHistory:
+    """
+    One side of a comparison.
+
+    `label` is what the output calls it; `records` are final ones (other arms' are passed over); `judgements` replaces
+    stored ones where it has the key.
+    """
+
+    label: str
+    manifest: Manifest
+    arm: str
+    records: Mapping[TurnKey, Record]
+    summary: ArmSummary
+    judgements: Mapping[TurnKey, Judgement] | None = None
+
+    @property
+    def card(self) -> ArmCard:
+        """The arm's card in the manifest; raises `KeyError` if the run has no such arm."""
+        for card in self.manifest.arms:
+            if card.name == self.arm:
+                return card
+        raise KeyError(self.arm)
+
+
+class Pair(NamedTuple):
+    """One turn that both arms finished."""
+
+    baseline: TurnFact
+    candidate: TurnFact
+
+
+class Pairing(NamedTuple):
+    """`pairs` in key order; finished turns without a partner; `one_sided`: the partner was skipped or broken off."""
+
+    pairs: list[Pair]
+    baseline_alone: list[TurnFact]
+    candidate_alone: list[TurnFact]
+    one_sided: int
+
+    @property
+    def clusters(self) -> int:
+        """Episodes that hold a pair (or any finished turn, where there is no pair)."""
+        alone = [*self.baseline_alone, *self.candidate_alone]
+        return len({turn.key.episode for turn in ([pair.baseline for pair in self.pairs] or alone)})
+
+    def finished(self) -> tuple[list[TurnFact], list[TurnFact]]:
+        """Return all finished turns of the baseline and of the candidate."""
+        return (
+            [pair.baseline for pair in self.pairs] + self.baseline_alone,
+            [pair.candidate for pair in self.pairs] + self.candidate_alone,
+        )
+
+    def outcomes(self, classes: frozenset[str]) -> list[PairedOutcome]:
+        """Return, per pair, which arm's turn is of one of `classes`."""
+        return [
+            PairedOutcome(
+                cluster=first.key.episode,
+                conversation=(first.key.episode, first.key.pass_),
+                turn=first.key.turn,
+                baseline=first.class_ in classes,
+                candidate=second.class_ in classes,
+            )
+            for first, second in self.pairs
+        ]
+
+
+def pair_up(baseline: ArmHistory, candidate: ArmHistory) -> Pairing:
+    """Return both arms' turns, paired where both finished the same episode, turn and pass."""
+    first, second = _turns(baseline), _turns(candidate)
+    both = sorted(key for key in first.keys() & second.keys() if first[key].finished and second[key].finished)
+    paired = set(both)
+    alone = [[turns[k] for k in sorted(turns) if turns[k].finished and k not in paired] for turns in (first, second)]
+    one_sided = sum(turn.key.pair in second for turn in alone[0]) + sum(turn.key.pair in first for turn in alone[1])
+    return Pairing([Pair(first[key], second[key]) for key in both], alone[0], alone[1], one_sided)
+
+
+def _turns(side: ArmHistory) -> dict[tuple[str, int, int], TurnFact]:
+    records = (record for record in side.records.values() if record.key.arm == side.arm)
+    return {turn.key.pair: turn for turn in turn_facts(records, side.judgements)}
+
+
+def invalid_reasons(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing, *, min_turns: int) -> list[str]:
+    """Return why no conclusion may be drawn from the two arms; empty if one may."""
+    return [
+        *(f"{side.label} is invalid: {why}" for side in (baseline, candidate) for why in side.summary.invalid_reasons),
+        *_plan_differences(baseline, candidate),
+        *_too_few(baseline, candidate, pairing, min_turns),
+        *_too_lopsided(pairing),
+    ]
+
+
+def _plan_differences(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
+    first, second = baseline.manifest, candidate.manifest
+    reasons = []
+    if first.corpus.digest != second.corpus.digest:
+        reasons.append(f"different corpora: {first.corpus.name} and {second.corpus.name} do not hold the same episodes")
+    if first.seed != second.seed:
+        reasons.append(f"different seeds ({first.seed} and {second.seed}): the plans are not the same")
+    if baseline.card.tool_mode != candidate.card.tool_mode:
+        reasons.append(f"different tool modes: {baseline.card.tool_mode} and {candidate.card.tool_mode}")
+    for name in _MUST_MATCH:
+        one, other = first.scenario.get(name), second.scenario.get(name)
+        if one != other:
+            reasons.append(f"different {_NAMES.get(name, name)}: {_difference(one, other)}")
+    return reasons
+
+
+def _difference(one: Any, other: Any) -> str:
+    """Return the fields in which two settings differ, or both settings."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        names = [name for name in {**one, **other} if one.get(name) != other.get(name)]
+        text = ", ".join(f"{name} {one.get(name)} and {other.get(name)}" for name in names)
+    else:
+        text = f"{one} and {other}"
+    return text[:_SHOWN_MAX]
+
+
+def _too_few(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing, min_turns: int) -> list[str]:
+    if pairing.pairs:
+        few = len(pairing.pairs) < min_turns
+        return [f"{len(pairing.pairs)} paired turns are below the {min_turns} the scenario asks for"] * few
+    sides = zip((baseline, candidate), pairing.finished(), strict=True)
+    return [
+        f"{side.label}: {len(turns)} finished turns are below the {min_turns} the scenario asks for"
+        for side, turns in sides
+        if len(turns) < min_turns
+    ]
+
+
+def _too_lopsided(pairing: Pairing) -> list[str]:
+    whole = len(pairing.pairs) + pairing.one_sided
+    if pairing.one_sided <= MAX_ONE_SIDED * whole:
+        return []
+    return [
+        f"{pairing.one_sided} of {whole} turns were finished by one arm and skipped or broken off (indeterminate)"
+        f" in the other: more than {percent(MAX_ONE_SIDED)}, so the arms did not face the same work"
+    ]
+
+
+def notes_on(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -> list[str]:
+    """Return what a reader should know before the numbers, short of making them void."""
+    notes = []
+    first, second = baseline.card.build, candidate.card.build
+    if _same_build(baseline, candidate):
+        notes.append("both arms ran the same build (A/A): what differs here is the noise floor")
+    elif first.model != second.model:
+        notes.append(f"the arms serve different models: {first.model} and {second.model}")
+    alone: Sequence[tuple[str, list[TurnFact]]] = (
+        (baseline.label, pairing.baseline_alone),
+        (candidate.label, pairing.candidate_alone),
+    )
+    for label, turns in alone:
+        bad = sum(turn.class_ != "ok" for turn in turns)
+        if turns and pairing.pairs:
+            notes.append(f"{len(turns)} turns finished only in {label} ({bad} of them not ok) and are left out")
+    for label, count in ((side.label, side.summary.turns.indeterminate) for side in (baseline, candidate)):
+        if count:
+            notes.append(f"{label}: {count} turns were broken off by ourselves and are not counted")
+    return notes
+
+
+def _same_build(baseline: ArmHistory, candidate: ArmHistory) -> bool:
+    first, second = baseline.card.build, candidate.card.build
+    same = [(build.engine, build.version, build.model, build.speculative, build.settings) for build in (first, second)]
+    return same[0] == same[1] and first.version is not None

@@ -1,0 +1,276 @@
+"""One run's history → `soak.summary/1`: measure each arm, ask each checker, merge what they say."""
+
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import msgspec
+
+from soak.check.engine import EngineDelta, deltas
+from soak.check.measures import (
+    busy_s,
+    engine_figures,
+    kind_counts,
+    latencies,
+    prefix_cache,
+    rate,
+    rate_upper95,
+    rates,
+    skipped_reasons,
+    speculation,
+    token_counts,
+    turn_counts,
+    worst_turns,
+)
+from soak.check.thresholds import broken_stop, thresholds_opinion
+from soak.check.turns import TurnFact, turn_facts
+from soak.check.validity import Validity, validity
+from soak.check.verdicts import Opinion, merge, sorted_reasons
+from soak.check.wording import events_sentence, percent
+from soak.errors import RunFolderError
+from soak.facts import (
+    ArmCard,
+    ArmSummary,
+    EngineSample,
+    Event,
+    Judgement,
+    Manifest,
+    PlanCard,
+    Record,
+    Scenario,
+    Summary,
+    TurnKey,
+)
+
+MAX_INDETERMINATE = 0.1
+"""Above this share of planned turns that we ourselves broke off, an arm is unknown: what was lost may not be random."""
+
+MAX_SKIPPED = 0.5
+"""Above this share of planned turns that could not be sent, an arm is unknown: most of the question was not asked."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HistoryView:
+    """
+    What checkers read of a history.
+
+    `records`: the last record per key. `samples`: engine samples per arm, oldest first. `open_starts`: turns per arm
+    that were started and have no end. `repeated_starts`: starts per arm that were broken off and offered again.
+    """
+
+    records: Mapping[TurnKey, Record]
+    samples: Mapping[str, Sequence[EngineSample]] = field(default_factory=dict)
+    open_starts: Mapping[str, int] = field(default_factory=dict)
+    repeated_starts: Mapping[str, int] = field(default_factory=dict)
+    events: Sequence[Event] = ()
+
+
+def summarise(
+    manifest: Manifest,
+    history: HistoryView,
+    *,
+    run: str,
+    state: str,
+    plan: PlanCard,
+    wall_s: float,
+    judgements: Mapping[TurnKey, Judgement] | None = None,
+) -> Summary:
+    """
+    Return what the run came to.
+
+    `state` is how it ended (`facts.Summary`), `wall_s` the seconds it was active; `judgements` replaces stored ones
+    where it has the key. The verdict is the worst of the arms'. An arm is *fail* if it is valid, has `min_turns`
+    finished turns and a `pass_if` is broken, also where the run did not end by itself (more turns do not mend what is
+    broken), or if the run was stopped by its own `stop_if`; *unknown* if it is invalid, too little was finished, too
+    much was skipped or broken off, a threshold's field was not measured, the run did not end by itself or a checker
+    crashed; else *pass*. Raises `RunFolderError` if the manifest's scenario cannot be read.
+    """
+    scenario = scenario_of(manifest)
+    turns = _by_arm(history, manifest, judgements)
+    arms: dict[str, ArmSummary] = {}
+    opinions: dict[str, list[Opinion]] = {}
+    for card in manifest.arms:
+        arm, notes = _measure(card, scenario, history, turns[card.name], plan, wall_s)
+        arms[card.name] = arm
+        opinions[card.name] = [*_ask(scenario, arm, state), Opinion("pass", notes)]
+    return Summary(
+        run=run,
+        scenario=scenario.name,
+        verdict=merge(merge(opinion.verdict for opinion in said) for said in opinions.values()),
+        reasons=sorted_reasons(_named(opinions)),
+        state=state,
+        plan=plan,
+        arms=arms,
+    )
+
+
+def scenario_of(manifest: Manifest) -> Scenario:
+    """Return the scenario a manifest holds; raises `RunFolderError` if it is not one."""
+    try:
+        return msgspec.convert(manifest.scenario, Scenario)
+    except msgspec.ValidationError as problem:
+        raise RunFolderError(
+            "the run's scenario cannot be read",
+            why=f"its manifest does not hold a scenario of this version: {problem}",
+            hint="judge the run with the soak version that made it (the manifest names it)",
+        ) from problem
+
+
+def _by_arm(
+    history: HistoryView, manifest: Manifest, judgements: Mapping[TurnKey, Judgement] | None
+) -> dict[str, list[TurnFact]]:
+    turns: dict[str, list[TurnFact]] = defaultdict(list, {card.name: [] for card in manifest.arms})
+    for turn in turn_facts(history.records.values(), judgements):
+        turns[turn.key.arm].append(turn)
+    return turns
+
+
+def _measure(
+    card: ArmCard, scenario: Scenario, history: HistoryView, turns: list[TurnFact], plan: PlanCard, wall_s: float
+) -> tuple[ArmSummary, tuple[str, ...]]:
+    """Return one arm's numbers, and notes on what could not be measured."""
+    samples = history.samples.get(card.name, ())
+    delta = deltas(samples)
+    valid = _validity(card, scenario, samples, delta, turns)
+    counts = turn_counts(
+        turns,
+        planned=plan.turns,
+        open_starts=history.open_starts.get(card.name, 0),
+        repeated_starts=history.repeated_starts.get(card.name, 0),
+    )
+    tokens = token_counts(turns)
+    ttft, tpot, e2e = latencies(turns)
+    arm = ArmSummary(
+        build=card.build,
+        valid=not valid.invalid,
+        invalid_reasons=list(valid.invalid),
+        turns=counts,
+        wall_s=wall_s,
+        busy_s=busy_s(turns),
+        tokens=tokens,
+        ttft_ms=ttft,
+        tpot_ms=tpot,
+        e2e_ms=e2e,
+        speculation=speculation(delta),
+        prefix_cache=prefix_cache(delta),
+        usable_tokens_per_s=tokens.usable / wall_s if tokens.usable is not None and wall_s > 0 else None,
+        rate=rates(counts, rate),
+        rate_upper95=rates(counts, rate_upper95),
+        skipped_reasons=skipped_reasons(turns),
+        clamped=sum(turn.clamped for turn in turns),
+        censored=sum(turn.censored for turn in turns),
+        attempts=sum(turn.attempts for turn in turns),
+        loop_lag_ms_max=max((turn.loop_lag_ms for turn in turns), default=0.0),
+        kinds=kind_counts(turns),
+        engine=engine_figures(delta),
+        worst=worst_turns(turns),
+    )
+    return arm, valid.notes
+
+
+def _validity(
+    card: ArmCard, scenario: Scenario, samples: Sequence[EngineSample], delta: EngineDelta, turns: list[TurnFact]
+) -> Validity:
+    """Ask the validity checker; if it crashes, the arm is invalid, for nothing vouches for it."""
+    try:
+        return validity(card, scenario.expect, samples, delta, turns)
+    except Exception as crash:
+        return Validity(invalid=(_crashed("validity", crash),))
+
+
+def _crashed(checker: str, crash: Exception) -> str:
+    return f"the {checker} checker crashed ({type(crash).__name__}: {str(crash)[:200]}): its answer is unknown"
+
+
+Checker = Callable[[Scenario, ArmSummary, str], Opinion]
+
+
+def _ask(scenario: Scenario, arm: ArmSummary, state: str) -> list[Opinion]:
+    """Return every checker's opinion of one arm."""
+    return [_guarded(name, checker, scenario, arm, state) for name, checker in CHECKERS.items()]
+
+
+def _guarded(name: str, checker: Checker, scenario: Scenario, arm: ArmSummary, state: str) -> Opinion:
+    try:
+        return checker(scenario, arm, state)
+    except Exception as crash:
+        return Opinion("unknown", (_crashed(name, crash),))
+
+
+def _valid(_scenario: Scenario, arm: ArmSummary, _state: str) -> Opinion:
+    return Opinion("pass") if arm.valid else Opinion("unknown", tuple(f"invalid: {why}" for why in arm.invalid_reasons))
+
+
+def _complete(_scenario: Scenario, arm: ArmSummary, state: str) -> Opinion:
+    """Say whether the plan was carried out."""
+    turns = arm.turns
+    against = [] if state in ("complete", "stopped") else [f"the run is not complete: {_STATES.get(state, state)}"]
+    for count, limit, what in (
+        (turns.skipped, MAX_SKIPPED, "were skipped"),
+        (turns.indeterminate, MAX_INDETERMINATE, "were broken off by ourselves (indeterminate)"),
+    ):
+        if count > limit * turns.planned:
+            against.append(f"{count} of {turns.planned} planned turns {what}: more than {percent(limit)}")
+    if against:
+        return Opinion("unknown", tuple(against))
+    kept = f"{turns.finished} of {turns.planned} planned turns finished"
+    rest = [
+        f"{count} {what}"
+        for count, what in (
+            (turns.skipped, "skipped"),
+            (turns.indeterminate, "indeterminate"),
+            (turns.not_reached, "not reached"),
+        )
+        if count
+    ]
+    return Opinion("pass", (", ".join([kept, *rest]),))
+
+
+_STATES = {
+    "running": "it is still running, or was killed and not resumed",
+    "interrupted": "it was interrupted and not resumed",
+    "engine_gone": "the engine went away and did not come back",
+}
+
+
+def _classes(_scenario: Scenario, arm: ArmSummary, _state: str) -> Opinion:
+    """State the counts of the classes a run is made for, whatever the thresholds."""
+    if not arm.turns.finished:
+        return Opinion("unknown", ("no turn finished",))
+    names = ("garbage_loop", "early_stop")
+    return Opinion("pass", tuple(events_sentence(name, getattr(arm.turns, name), arm.turns.finished) for name in names))
+
+
+def _thresholds(scenario: Scenario, arm: ArmSummary, _state: str) -> Opinion:
+    if not arm.valid:
+        return Opinion("unknown")
+    return thresholds_opinion(scenario.thresholds, arm)
+
+
+def _stopped(scenario: Scenario, arm: ArmSummary, state: str) -> Opinion:
+    """Say whether this arm is why the run was stopped; a stop that no longer holds leaves the run unknown."""
+    if state != "stopped":
+        return Opinion("pass")
+    held = broken_stop(scenario.thresholds, arm)
+    if held is None or not arm.valid:
+        return Opinion("unknown", ("the run was stopped by a threshold before its plan was done",))
+    return Opinion("fail", (held,))
+
+
+CHECKERS: dict[str, Checker] = {
+    "validity": _valid,
+    "stop": _stopped,
+    "thresholds": _thresholds,
+    "completeness": _complete,
+    "classes": _classes,
+}
+
+
+def _named(opinions: Mapping[str, Sequence[Opinion]]) -> list[Opinion]:
+    """Return all opinions, each sentence led by its arm where there is more than one."""
+    many = len(opinions) > 1
+    return [
+        Opinion(opinion.verdict, tuple(f"{arm}: {reason}" if many else reason for reason in opinion.reasons))
+        for arm, said in opinions.items()
+        for opinion in said
+    ]

@@ -1,0 +1,97 @@
+"""Each planned turn's end, reduced to the few numbers checkers need, so that long texts need not stay in memory."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from soak.facts import Judgement, Observation, Record, TurnClass, TurnKey
+from soak.facts.history import Outcome
+
+SEVERITY: tuple[TurnClass, ...] = ("garbage_loop", "error", "early_stop", "max_tokens", "ok")
+"""Classes from the worst to the best: a stop in mid-work is worse than sane text that met the cap."""
+
+_REASON_MAX = 160
+_UNJUDGED = "the history holds no judgement for it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnFact:
+    """
+    One planned turn's end. Fields are None where not measured, and for turns that did not finish.
+
+    `turn_s`: seconds from the first attempt to the end, pauses between attempts included; a lower bound if `censored`.
+    `answered`: the answer came to its end (so its times describe the server and not a limit or a fault).
+    """
+
+    key: TurnKey
+    outcome: Outcome
+    reason: str = ""
+    class_: TurnClass | None = None
+    kinds: tuple[str, ...] = ()
+    started_at: float = 0.0
+    turn_s: float | None = None
+    ttft_ms: float | None = None
+    tpot_ms: float | None = None
+    e2e_ms: float | None = None
+    prompt: int | None = None
+    cached: int | None = None
+    completion: int | None = None
+    answered: bool = False
+    censored: bool = False
+    clamped: bool = False
+    attempts: int = 0
+    loop_lag_ms: float = 0.0
+
+    @property
+    def finished(self) -> bool:
+        """Whether the turn ran and was judged."""
+        return self.class_ is not None
+
+
+def turn_facts(records: Iterable[Record], judgements: Mapping[TurnKey, Judgement] | None = None) -> Iterator[TurnFact]:
+    """Yield the fact of each final record; `judgements` replaces the stored ones where it has the key."""
+    for record in records:
+        judgement = (judgements or {}).get(record.key, record.judgement)
+        if record.outcome != "finished":
+            yield TurnFact(key=record.key, outcome=record.outcome, reason=record.reason or "no reason recorded")
+        elif record.observation is None or judgement is None:
+            yield TurnFact(key=record.key, outcome="indeterminate", reason=_UNJUDGED)
+        else:
+            yield _finished(record.key, record.observation, judgement)
+
+
+def _finished(key: TurnKey, seen: Observation, judgement: Judgement) -> TurnFact:
+    return TurnFact(
+        key=key,
+        outcome="finished",
+        reason=judgement.reason,
+        class_=judgement.class_,
+        kinds=tuple(finding.kind for finding in judgement.findings),
+        started_at=seen.started_at,
+        turn_s=_turn_s(seen),
+        ttft_ms=seen.ttft_ms,
+        tpot_ms=seen.tpot_ms,
+        e2e_ms=seen.e2e_ms,
+        prompt=seen.usage.prompt if seen.usage else None,
+        cached=seen.usage.cached if seen.usage else None,
+        completion=seen.output_tokens,
+        answered=seen.ending in ("complete", "no_end_marker") and not seen.censored,
+        censored=seen.censored,
+        clamped=seen.clamped,
+        attempts=len(seen.attempts),
+        loop_lag_ms=seen.loop_lag_ms,
+    )
+
+
+def _turn_s(seen: Observation) -> float | None:
+    """Return the seconds of all attempts and the pauses between them; None where no time was taken."""
+    earlier = seen.attempts[:-1]
+    last_ms = seen.e2e_ms if seen.e2e_ms is not None else (seen.attempts[-1].took_ms if seen.attempts else None)
+    if last_ms is None:
+        return None
+    return (sum(attempt.took_ms for attempt in earlier) + last_ms) / 1000 + sum(attempt.wait_s for attempt in earlier)
+
+
+def reason_kind(reason: str) -> str:
+    """Return a reason with its numbers taken out, so that equal kinds of reason count together."""
+    return re.sub(r"\d[\d.,_]*", "N", reason[:_REASON_MAX])

@@ -1,0 +1,23 @@
+"""What an answer may legitimately repeat, or must fit."""
+
+from typing import Any, Literal
+
+import msgspec
+
+from soak.facts import Message
+
+
+class Context(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What is known about the turn besides its answer; everything is optional, and more of it means better judgements.
+
+    `prompt_text` is the text of the prefix or its tail, `tools` the OpenAI schemas offered, `reference` the recorded
+    answer. `tool_mode` is `text` where calls are written into the content and not parsed by the server.
+    """
+
+    prompt_text: str = ""
+    tools: tuple[dict[str, Any], ...] = ()
+    reference: Message | None = None
+    reference_tokens: int | None = None
+    max_tokens: int | None = None
+    tool_mode: Literal["native", "text"] = "native"

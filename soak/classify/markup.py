@@ -1,0 +1,48 @@
+"""Markup that should never reach the client: tool calls written as text, chat-template tokens, think tags."""
+
+import re
+from typing import NamedTuple
+
+_CALL = re.compile(
+    r"<tool_calls?>|</tool_calls?>|<function=[\w.\-]{1,64}>|</function>|<parameter=[\w.\-]{1,64}>|<function_calls?>"
+    r"|<invoke name=|\[TOOL_CALLS\]|<\|tool[^|<>\n]{0,40}\|>|<\|python_tag\|>|<\|channel\|>|<\|call\|>|<\|message\|>"
+    r"|<[\uff5c]tool[^<>\n]{0,40}[\uff5c]>"
+)
+_TEMPLATE = re.compile(
+    r"<\|(?:im_start|im_end|endoftext|eot_id|start_header_id|end_header_id|end_of_text|begin_of_text|user|assistant"
+    r"|system|end|eom_id|start|return|turn_start|turn_end|observation)\|>|<[\uff5c][^<>\n]{1,40}[\uff5c]>|\[/?INST\]"
+)
+_CODE = re.compile(r"(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]{1,400}`", re.DOTALL)
+_THINK = re.compile(r"<think(?:ing)?>(.*?)(</think(?:ing)?>|\Z)", re.DOTALL)
+_MAX_CHARS = 400_000
+
+
+class Leak(NamedTuple):
+    """Markup at character `at`; `last`: nothing but markup and blanks follows it."""
+
+    kind: str
+    at: int
+    markup: str
+    last: bool
+
+
+def find_leak(content: str, prompt_text: str) -> Leak | None:
+    """Return the first markup in `content` outside code that the prompt does not contain itself."""
+    text = content[:_MAX_CHARS]
+    if "<" not in text and "[" not in text:
+        return None
+    bare = _CODE.sub(lambda code: " " * len(code.group()), text)
+    for kind, pattern in (("call_markup", _CALL), ("template_token", _TEMPLATE)):
+        for found in pattern.finditer(bare):
+            if found.group() not in prompt_text:
+                rest = _TEMPLATE.sub("", bare[found.start() :]).strip()
+                return Leak(kind, found.start(), found.group(), not rest)
+    return None
+
+
+def without_thinking(content: str) -> tuple[str, str]:
+    """Return (content without its think blocks, text of the blocks), for servers that leave reasoning in the content."""
+    if "<think" not in content:
+        return content, ""
+    thoughts = "\n".join(found.group(1) for found in _THINK.finditer(content))
+    return _THINK.sub("", content), thoughts

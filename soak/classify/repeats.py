@@ -1,0 +1,213 @@
+"""Repetition in one channel of an answer, and whether it is a loop: the rule book of `garbage_loop`."""
+
+import re
+from typing import NamedTuple
+
+from soak.classify.loops import (
+    Region,
+    near,
+    periodic,
+    redundant,
+    slot_variation,
+    steady_counters,
+)
+from soak.classify.pieces import Pieces, distances
+from soak.classify.sentences import find_pool
+from soak.classify.settings import Settings
+from soak.classify.texture import Texture, texture
+from soak.facts.finding import Where
+
+MARKER = re.compile(
+    r"<\|[^|<>\n]{1,40}\|>|</?(?:tool_call|tool_calls|function_calls?|function|parameter|invoke|think|im_start|im_end|s)"
+    r"(?:[=\s][^<>\n]{0,60})?>|\[/?(?:TOOL_CALLS|INST)\]|<[\uff5c][^<>\n]{1,40}[\uff5c]>"
+)
+_FENCE = re.compile(r"^[ \t]{0,12}(`{3,}|~{3,})", re.MULTILINE)
+_EXCERPT_CHARS = 200
+_SAMPLE_CHARS = 2000
+_MIN_PIECES = 16
+
+
+class Channel(NamedTuple):
+    """One text of the answer. `open_end`: nothing ended it but a limit; `follows`: tokens of the answer after it."""
+
+    where: Where
+    text: str
+    open_end: bool
+    follows: int = 0
+
+
+class Repeat(NamedTuple):
+    """
+    Repetition found in a channel: characters [start, end), pieces [first, last) and what it is made of.
+
+    `tokens` is its size in pieces or in quarters of its characters, whichever is more; `share` of the channel's.
+    """
+
+    kind: str
+    start: int
+    end: int
+    first: int
+    last: int
+    period: int | None
+    copies: float | None
+    unit: str
+    texture: Texture
+    tokens: int
+    share: float
+    region: Region | None = None
+
+
+def find_repeats(pieces: Pieces, settings: Settings) -> list[Repeat]:
+    """Return the repetition found in a text, one entry per kind of search, the surest first."""
+    if len(pieces) < _MIN_PIECES:
+        return []
+    back = distances(pieces.codes, 8)
+    found = [_from_region(pieces, "exact_loop", region) for region in periodic(pieces.codes, "exact", back)[:2]]
+    found += _masked(pieces)
+    found += _aperiodic(pieces, settings)
+    if len(pieces) >= settings.near_tokens:
+        region = near(pieces.codes, back, settings.near_match)
+        if region is not None:
+            found.append(_from_region(pieces, "near_loop", region))
+    region = redundant(pieces.codes, back, settings.redundant_share)
+    if region is not None:
+        found.append(_from_region(pieces, "redundant_loop", region))
+    return found
+
+
+def _masked(pieces: Pieces) -> list[Repeat]:
+    back = distances(pieces.masked, 8)
+    regions = periodic(pieces.masked, "masked", back)[:1]
+    return [_from_region(pieces, "counter_loop", region) for region in regions]
+
+
+def _aperiodic(pieces: Pieces, settings: Settings) -> list[Repeat]:
+    pool = find_pool(pieces.text, settings.pool_redundancy)
+    if pool is None or pool.total < settings.pool_sentences or pool.total < settings.pool_copies * pool.distinct:
+        return []
+    first, last = pieces.starts.searchsorted([pool.start, pool.end])
+    return [_repeat(pieces, "pool_loop", int(first), int(last), pool.unit, None, pool.total / pool.distinct, None)]
+
+
+def _from_region(pieces: Pieces, kind: str, region: Region) -> Repeat:
+    unit = pieces.slice(region.end - (region.period or 24), region.end)
+    copies = region.copies
+    root = primitive(unit)
+    if region.period:
+        unit = pieces.slice(region.start, region.start + region.period)
+        if len(root) < len(unit):
+            copies, unit = copies * (len(unit) / len(root)), root
+    return _repeat(pieces, kind, region.start, region.end, unit, region.period or None, copies or None, region)
+
+
+def _repeat(
+    pieces: Pieces,
+    kind: str,
+    first: int,
+    last: int,
+    unit: str,
+    period: int | None,
+    copies: float | None,
+    region: Region | None,
+) -> Repeat:
+    start, end = int(pieces.starts[first]), int(pieces.starts[last])
+    made_of = texture(unit if period and period >= 3 else pieces.text[max(start, end - _SAMPLE_CHARS) : end])
+    tokens = max(last - first, (end - start) // 4)
+    share = (end - start) / max(1, len(pieces.text))
+    return Repeat(kind, start, end, first, last, period, copies, unit[:_EXCERPT_CHARS], made_of, tokens, share, region)
+
+
+def primitive(unit: str) -> str:
+    """Return the shortest text of which `unit` is a whole number of copies."""
+    if len(unit) < 2 or len(unit) > 4096:
+        return unit
+    return unit[: (unit + unit).find(unit, 1)]
+
+
+def runs_away(repeat: Repeat, channel: Channel, pieces: Pieces, settings: Settings) -> bool:
+    """Whether a repetition that reaches the end of the channel and is not explained makes the answer garbage."""
+    if repeat.copies and repeat.copies >= settings.marker_copies and MARKER.search(repeat.unit):
+        return True
+    rule = _open_end if channel.open_end else _closed_end
+    return rule(repeat, channel, pieces, settings)
+
+
+def _open_end(repeat: Repeat, channel: Channel, pieces: Pieces, s: Settings) -> bool:
+    """The answer was cut off: four copies of a sentence at the very end are a loop, rows of data only if they rule."""
+    need = max(s.open_run_tokens, min(s.open_run_cap_tokens, s.open_share * len(pieces)))
+    if repeat.tokens < need:
+        return False
+    if repeat.kind in ("pool_loop", "redundant_loop"):
+        return repeat.texture.kind in ("prose", "words", "code") and repeat.tokens >= s.near_tokens
+    copies = repeat.copies or 0.0
+    data = repeat.texture.kind in ("numbers", "symbols", "blank") or (
+        repeat.texture.kind == "words" and repeat.texture.rows
+    )
+    if repeat.kind == "exact_loop":
+        if data:
+            return repeat.share >= s.open_data_share and copies >= s.open_data_copies
+        return copies >= s.open_copies or (copies >= 3 and (repeat.period or 0) >= s.block_tokens)
+    if data:
+        return False
+    if repeat.kind == "near_loop":
+        return copies >= s.open_copies and _drifts(repeat, pieces)
+    return _stuck_counter(repeat, pieces, s.open_copies * 2, s.counter_copies)
+
+
+def _closed_end(repeat: Repeat, channel: Channel, pieces: Pieces, s: Settings) -> bool:
+    """The answer ended by itself: only many copies of language, or of whole blocks, are a loop; data never is."""
+    copies = repeat.copies or 0.0
+    kind, rows = repeat.texture.kind, repeat.texture.rows
+    if repeat.tokens < s.closed_run_tokens or (repeat.share < s.closed_share and repeat.tokens < 1024):
+        return False
+    quoted = channel.where == "content" and in_closed_fence(channel.text, repeat.end)
+    block = (repeat.period or 0) >= s.block_tokens
+    if repeat.kind in ("pool_loop", "redundant_loop"):
+        return kind == "prose" and not quoted and repeat.share >= 0.5 and repeat.tokens >= s.near_tokens
+    if repeat.kind == "near_loop":
+        return kind == "prose" and not quoted and copies >= 2 * s.closed_copies and _drifts(repeat, pieces)
+    if repeat.kind == "counter_loop":
+        return kind == "prose" and not quoted and _stuck_counter(repeat, pieces, 3 * s.closed_copies, 1e9)
+    if kind in ("numbers", "symbols", "blank"):
+        return False
+    if kind == "prose":
+        enough = s.closed_block_copies if block else s.closed_copies
+        return copies >= (s.closed_row_copies if quoted else enough)
+    if not rows:
+        return copies >= (s.closed_copies if kind == "code" else 2 * s.closed_copies)
+    if kind == "code" and block:
+        return copies >= 1.5 * s.closed_block_copies
+    return copies >= (s.closed_row_copies if repeat.texture.words >= 3 else 4 * s.closed_row_copies)
+
+
+def _drifts(repeat: Repeat, pieces: Pieces) -> bool:
+    """Whether the variations of a near-periodic loop fall anywhere, and not always on the slots of a form."""
+    if repeat.region is None or repeat.texture.words < 2:
+        return False
+    free, on_free = slot_variation(pieces.codes, repeat.region)
+    return free <= 0.04 or on_free <= 0.5
+
+
+def _stuck_counter(repeat: Repeat, pieces: Pieces, prose_copies: float, other_copies: float) -> bool:
+    """Whether rows that differ only in their numbers are one sentence said again and again, or a runaway counter."""
+    region, copies = repeat.region, repeat.copies or 0.0
+    if region is None or region.period < 3:
+        return False
+    numbers = int((pieces.masked[region.end - region.period : region.end] == 0).sum())
+    steady = steady_counters(pieces, region)
+    if repeat.texture.kind == "prose" and repeat.texture.words >= 4:
+        return copies >= prose_copies and (steady or numbers <= max(1, region.period // 12))
+    return steady and copies >= other_copies and repeat.texture.words >= 1 and repeat.share >= 0.5
+
+
+def in_closed_fence(text: str, position: int) -> bool:
+    """Whether `position` lies in a fenced block of `text` that is closed after it."""
+    open_at = -1
+    for found in _FENCE.finditer(text):
+        if open_at < 0:
+            open_at = found.start()
+        else:
+            if open_at <= position <= found.start() + 1:
+                return True
+            open_at = -1
+    return False

@@ -1,0 +1,114 @@
+"""
+Salad: text without a period that no language or program would produce.
+
+Three signs, each counted in windows of some hundred characters. *Scripts*: letters of three or more scripts directly
+side by side (a translation keeps them apart by punctuation or lines). *Broken*: replacement characters, control
+characters, and UTF-8 read as Latin-1. *Order*: English articles followed by words that cannot follow them, which
+shuffled words do all the time.
+"""
+
+import re
+import unicodedata
+from functools import lru_cache
+from typing import NamedTuple
+
+from soak.classify.settings import Settings
+
+_SAMPLE_WINDOWS = 600
+_WORD = re.compile(r"[^\W\d_]+|[^\w\s]|\n|\d+")
+_ARTICLES = frozenset(("the", "a", "an"))
+_NEVER_AFTER_ARTICLE = frozenset(
+    "the a an of to is are was were be been and or but in on at for with from by as it its this that these those "
+    "he she they we you i if then than so not has have had will would can could do does did".split()
+)
+_BYTE_SOUP = frozenset("\u00c2\u00c3\u00e2\u00ef\u00bf\u00bd\u00a4\ufffd")
+
+
+class Salad(NamedTuple):
+    """Where salad begins and ends (characters), its sign and the share of the text's windows that show one."""
+
+    kind: str
+    start: int
+    end: int
+    share: float
+
+
+def find_salad(text: str, settings: Settings) -> Salad | None:
+    """
+    Return the salad in `text`: two bad windows in a row of which the last stands at the end, or a third of all bad.
+
+    Very long texts are sampled: at most 600 windows, evenly spread, the last one among them.
+    """
+    size = int(settings.salad_window_chars)
+    starts = list(range(0, max(1, len(text) - size // 2), size))
+    if len(starts) > _SAMPLE_WINDOWS:
+        step = len(starts) / _SAMPLE_WINDOWS
+        starts = [starts[int(k * step)] for k in range(_SAMPLE_WINDOWS - 1)] + [starts[-1]]
+    signs = [window_sign(text[at : at + size + size // 2 if at == starts[-1] else at + size], settings) for at in starts]
+    bad = [k for k, sign in enumerate(signs) if sign]
+    if not bad:
+        return None
+    share = len(bad) / len(signs)
+    paired = len(signs) == 1 or any(b - a == 1 for a, b in zip(bad, bad[1:], strict=False))
+    if not paired or not (share >= 0.34 or bad[-1] == len(signs) - 1):
+        return None
+    end = len(text) if bad[-1] == len(signs) - 1 else starts[bad[-1] + 1]
+    return Salad(signs[bad[0]] or "", starts[bad[0]], end, share)
+
+
+def window_sign(text: str, settings: Settings) -> str | None:
+    """Return the name of the sign of salad that a window shows, or None."""
+    if not text.isascii():
+        if broken_share(text) >= settings.salad_broken_share:
+            return "broken_characters"
+        switches, scripts = script_switches(text)
+        if switches >= settings.salad_switches and scripts >= settings.salad_scripts:
+            return "script_mix"
+    pairs, articles = impossible_pairs(text)
+    if pairs >= settings.salad_order_pairs and pairs >= settings.salad_order_share * articles:
+        return "word_order"
+    return None
+
+
+def broken_share(text: str) -> float:
+    """Return the share of characters that are replacement or control characters or misread UTF-8."""
+    broken = sum(char in _BYTE_SOUP or (char < " " and char not in "\n\t\r") or "\x7f" <= char < "\xa0" for char in text)
+    return broken / max(1, len(text)) if broken >= 12 else 0.0
+
+
+def script_switches(text: str) -> tuple[float, int]:
+    """Return (changes of script between letters at most a space apart, per 100 letters; scripts that take part)."""
+    letters = changes = 0
+    taking_part: set[str] = set()
+    previous, gap = "", 0
+    for char in text:
+        script = _script(char)
+        if not script:
+            gap = gap + 1 if char == " " else 2
+            continue
+        letters += 1
+        if previous and script != previous and gap <= 1:
+            changes += 1
+            taking_part.update((previous, script))
+        previous, gap = script, 0
+    return (100 * changes / letters if letters >= 40 else 0.0), len(taking_part)
+
+
+@lru_cache(maxsize=1 << 14)
+def _script(char: str) -> str:
+    """Return the script of a letter ('' for anything else); Han and kana are one, since Japanese mixes them."""
+    if not char.isalpha():
+        return ""
+    name = unicodedata.name(char, "UNKNOWN").split(" ", 1)[0]
+    return "CJK" if name in ("CJK", "HIRAGANA", "KATAKANA", "HANGUL") else name
+
+
+def impossible_pairs(text: str) -> tuple[int, int]:
+    """Return (articles followed by a word that cannot follow one, articles) in English text."""
+    words = _WORD.findall(text.lower())
+    pairs = articles = 0
+    for word, following in zip(words, words[1:], strict=False):
+        if word in _ARTICLES and following.isalpha():
+            articles += 1
+            pairs += following in _NEVER_AFTER_ARTICLE
+    return pairs, articles

@@ -1,0 +1,171 @@
+"""Whether the end of a text can be an end: open fences, cut JSON, half words, promises not kept."""
+
+import json
+import re
+from typing import NamedTuple
+
+_FENCE = re.compile(r"^[ \t]{0,12}(`{3,}|~{3,})", re.MULTILINE)
+_HUNK = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@", re.MULTILINE)
+# Words of English that no sentence ends with. Prepositions that do end sentences ("turn it on") are left out.
+_UNENDING = frozenset(
+    "the a an and or but of nor my your our their its every because than whose into onto from with via per "
+    "if whether while although unless until since is are was were am be been being has have had will would shall should could "
+    "can may might must which who we i he she they".split()
+)
+_WEAK_UNENDING = frozenset("is are was were be been has have had will would should could can may might must i".split())
+_TAGS = (("<tool_call>", "</tool_call>"), ("<think>", "</think>"), ("<function=", "</function>"))
+_INTENT = re.compile(
+    r"(?:^|[.!?:\n]\s*|\b(?:so|now|first|next|then|ok|okay|alright|great|good|perfect),?\s+)"
+    r"(?:(?:let me|let's|let us|i'll|i will|i am going to|i'm going to|i need to|i should|i want to)\b(?!\s+know)"
+    r"|(?:now|next|first|then),?\s+(?:i|we|let)\b|(?:running|checking|opening|calling|reading|executing|searching)\b)"
+    r"[^.!?\n]{2,200}[.:\u2026!]{0,3}\s*\Z",
+    re.IGNORECASE,
+)
+_CONDITIONAL = re.compile(r"\b(?:if you|would you|should you|when you|once you|let me know|happy to)\b|\?\s*\Z", re.IGNORECASE)
+_WORD_END = re.compile(r"[^\W\d_]+\Z")
+_LIST_ITEM = re.compile(r"^\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
+_NUMBERED = re.compile(r"^\s*(\d{1,3})[.)]\s+\S", re.MULTILINE)
+_COUNT_WORDS = {name: at for at, name in enumerate("two three four five six seven eight nine ten".split(), start=2)}
+_PROMISED = re.compile(
+    r"\b(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten)\s+(?:[a-z]+\s+){0,2}"
+    r"(?:points|places|steps|changes|things|reasons|files|ways|issues|problems|items|parts|options|cases|bugs|fixes)\b[^\n]{0,80}:",
+    re.IGNORECASE,
+)
+_TAIL_CHARS = 4000
+
+
+class Sign(NamedTuple):
+    """One sign that a text broke off: its name, its points (3: impossible as an end, 1: odd), and the place."""
+
+    name: str
+    points: int
+    at: int
+
+
+def broken_off(text: str, *, fences: bool = True) -> list[Sign]:
+    """Return the signs that `text` is not complete, without any other knowledge; `fences`: count open code fences."""
+    body = text.rstrip()
+    if not body:
+        return []
+    signs: list[Sign] = []
+    fence = open_fence(body) if fences else None
+    if fence is not None:
+        signs.append(Sign("open_fence", 3, fence))
+    signs += [Sign("open_tag", 3, body.rfind(begin)) for begin, end in _TAGS if body.count(begin) > body.count(end)]
+    if json_prefix(body):
+        signs.append(Sign("open_json", 3, 0))
+    hunk = short_hunk(body)
+    if hunk is not None:
+        signs.append(Sign("cut_diff", 2, hunk))
+    if fence is None:
+        signs += _last_line(body, text)
+    return signs
+
+
+def open_fence(text: str) -> int | None:
+    """Return where a code fence opens that is never closed."""
+    opened: tuple[str, int] | None = None
+    for found in _FENCE.finditer(text):
+        mark = found.group(1)
+        line = text[found.start() : _line_end(text, found.start())].strip()
+        if opened is None:
+            opened = (mark, found.start())
+        elif mark[0] == opened[0][0] and len(mark) >= len(opened[0]) and line.strip(mark[0]) == "":
+            opened = None
+    return None if opened is None else opened[1]
+
+
+def json_prefix(text: str) -> bool:
+    """Whether `text` begins as a JSON object or list of objects and runs out of input before it is closed."""
+    start = text.lstrip()
+    if not re.match(r"\{\s*(?:\"|\}|\Z)|\[\s*(?:[\[{\"\d-]|\Z)", start):
+        return False
+    try:
+        json.JSONDecoder().raw_decode(start)
+    except json.JSONDecodeError as error:
+        return error.pos >= len(start) - 1 or error.msg.startswith("Unterminated string")
+    except (ValueError, RecursionError):
+        return False
+    return False
+
+
+def short_hunk(text: str) -> int | None:
+    """Return where the last hunk of a unified diff begins, if it has fewer lines than its header says."""
+    found = None
+    for found in _HUNK.finditer(text):  # noqa: B007 - the last one is wanted
+        pass
+    if found is None:
+        return None
+    old = new = 0
+    for line in text[found.end() :].split("\n")[1:]:
+        if line[:1] not in (" ", "+", "-", "\\", ""):
+            break
+        old += line[:1] in (" ", "-", "")
+        new += line[:1] in (" ", "+", "")
+    wanted = tuple(int(count) if count else 1 for count in found.groups())
+    return found.start() if old < wanted[0] - 1 and new < wanted[1] - 1 else None
+
+
+def announces(text: str) -> bool:
+    """Whether the last sentence says what the writer is about to do (and not what the reader may ask for)."""
+    tail = text.rstrip()[-400:]
+    return _INTENT.search(tail) is not None and _CONDITIONAL.search(_last_sentence(tail)) is None
+
+
+def missing_items(text: str) -> bool:
+    """Whether a numbered list stops before the number of items that the text promised."""
+    promised = _PROMISED.search(text)
+    if promised is None:
+        return False
+    word = promised.group(1).lower()
+    wanted = int(word) if word.isdecimal() else _COUNT_WORDS[word]
+    numbers = [int(number) for number in _NUMBERED.findall(text[promised.end() :])]
+    return bool(numbers) and numbers[0] == 1 and max(numbers) < wanted <= 20
+
+
+def half_word(text: str, known: str) -> bool:
+    """Whether the text ends within a word: its last letters are no word of `known`, but begin one of them."""
+    if text[-1:].isspace():
+        return False
+    found = _WORD_END.search(text[-40:])
+    if found is None:
+        return False
+    last = found.group()
+    begins = re.compile(rf"(?<![^\W_]){re.escape(last)}[^\W\d_]+")
+    whole = re.compile(rf"(?<![^\W_]){re.escape(last)}(?![^\W_])")
+    return begins.search(known) is not None and whole.search(known) is None
+
+
+def _last_line(body: str, text: str) -> list[Sign]:
+    start = body.rfind("\n") + 1
+    line = body[start:].strip()
+    words = line.split()
+    last = _WORD_END.search(line)
+    signs: list[Sign] = []
+    if missing_items(body):
+        signs.append(Sign("short_list", 2, start))
+    if last and len(words) >= 2 and last.group().lower() in _UNENDING and last.group().islower():
+        signs.append(Sign("unending_word", 1 if last.group() in _WEAK_UNENDING else 2, start))
+        if len(words) >= 4:
+            signs.append(Sign("open_sentence", 1, start))
+    elif last and len(words) >= 6 and text == body and not _LIST_ITEM.match(line) and line[:1] not in "#|>*`<$":
+        signs.append(Sign("no_full_stop", 1, start))
+    if line and line[-1] in ",=([{+&\\" and not (line[-1] == "\\" or line.endswith("==")):
+        signs.append(Sign("dangling", 2 if line[-1] in "=([{" else 1, start))
+    if _open_quote(line):
+        signs.append(Sign("open_quote", 1, start))
+    return signs
+
+
+def _open_quote(line: str) -> bool:
+    return line.count("`") % 2 == 1 or len(re.findall(r"(?<!\\)\"", line)) % 2 == 1 or line.count("(") > line.count(")")
+
+
+def _last_sentence(tail: str) -> str:
+    parts = re.split(r"(?<=[.!?\n])\s+", tail.strip())
+    return parts[-1] if parts else ""
+
+
+def _line_end(text: str, at: int) -> int:
+    end = text.find("\n", at)
+    return len(text) if end < 0 else end

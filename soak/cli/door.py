@@ -1,0 +1,66 @@
+"""How every command ends: an exit code, and for an error three lines on stderr; a traceback only with --debug."""
+
+import sys
+import traceback
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec
+
+import typer
+
+from soak.errors import SoakError
+
+P = ParamSpec("P")
+INTERRUPTED = 130
+
+_debug = False
+
+
+def set_debug(on: bool) -> None:
+    """Show tracebacks of errors from now on."""
+    global _debug  # noqa: PLW0603 - one process, one command line
+    _debug = on
+
+
+def command(function: Callable[P, int]) -> Callable[P, None]:
+    """Turn a function that returns an exit code into a typer command that ends the process with it."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        raise typer.Exit(guarded(lambda: function(*args, **kwargs)))
+
+    return run
+
+
+def guarded(act: Callable[[], int]) -> int:
+    """Return the exit code of `act`; errors become three lines and their code."""
+    try:
+        return act()
+    except SoakError as error:
+        if _debug:
+            traceback.print_exc()
+        print("\n".join(error.lines()), file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()  # whoever read us is gone; say nothing more
+        return 0
+    except (OSError, MemoryError) as error:
+        if _debug:
+            traceback.print_exc()
+        print(f"error: {error.__class__.__name__}: {' '.join(str(error).split())}", file=sys.stderr)
+        print("  why: the operating system refused it\n   do: see the message; --debug shows where", file=sys.stderr)
+        return 1
+
+
+def say(text: str = "") -> None:
+    """Print for people: to stderr, so that --json leaves stdout to the document."""
+    print(text, file=sys.stderr)
+
+
+def out(text: str) -> None:
+    """Print a result to stdout."""
+    print(text)
+    sys.stdout.flush()

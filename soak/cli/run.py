@@ -1,0 +1,145 @@
+"""`soak run` and `soak resume`."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from soak.app.audience import Audience
+from soak.app.resume import resume
+from soak.app.run import RunOrder, RunResult, outline_run, run
+from soak.app.sides import parse_arms
+from soak.check import exit_code_of
+from soak.cli.door import INTERRUPTED, command, out, say
+from soak.cli.lines import LineView
+from soak.cli.live import LiveView
+from soak.cli.logs import configure
+from soak.cli.together import Together
+from soak.errors import UsageError
+from soak.facts import encode
+from soak.report import terminal_plan, terminal_summary
+
+_BUDGETS = ("hours", "minutes", "passes", "turns")
+_STATE_EXIT = {"stopped": 6, "interrupted": INTERRUPTED, "engine_gone": 5}
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document (soak.summary/1) on stdout.")]
+LogJsonFlag = Annotated[bool, typer.Option("--log-json", help="Log lines as JSON instead of the live view.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("run", epilog="Example: soak run --scenario swe_agent --hours 5 --target http://localhost:8000")(
+        command(run_command)
+    )
+    app.command("resume", epilog="Example: soak resume runs/swe_agent-20260101-120000-9f3a")(command(resume_command))
+
+
+def run_command(
+    scenario: Annotated[str, typer.Option(help="A scenario's name or the path of its YAML file.")],
+    hours: Annotated[float | None, typer.Option(help="Budget: loop the corpus this long.")] = None,
+    minutes: Annotated[float | None, typer.Option(help="Budget in minutes.")] = None,
+    passes: Annotated[int | None, typer.Option(help="Budget: trips through the corpus.")] = None,
+    turns: Annotated[int | None, typer.Option(help="Budget: planned turns for each arm.")] = None,
+    target: Annotated[
+        str | None, typer.Option(help="URL of an OpenAI-compatible server, or `local`. Default: SOAK_TARGET, else local.")
+    ] = None,
+    arm: Annotated[list[str] | None, typer.Option(help="NAME=URL or NAME=local; twice for a comparison.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model name; default: the only one the server lists.")] = None,
+    in_flight: Annotated[int | None, typer.Option(help="Conversations at once.")] = None,
+    seed: Annotated[int | None, typer.Option(help="Seed of order, requests and salts.")] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", help="Change one scenario field: key=value, such as sampling.max_tokens=96.")
+    ] = None,
+    run_dir: Annotated[Path | None, typer.Option("--run", help="Where to keep the run; default: runs/SCENARIO-TIME.")] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Show what would be sent, and send nothing.")] = False,
+    as_json: JsonFlag = False,
+    log_json: LogJsonFlag = False,
+) -> int:
+    """Replay a scenario, judge each turn as it ends, keep everything in a run folder, print the summary."""
+    overrides = _overrides(set_ or [], dict(zip(_BUDGETS, (hours, minutes, passes, turns), strict=True)), in_flight, seed)
+    target = target or (None if arm else os.environ.get("SOAK_TARGET") or None)
+    order = RunOrder(
+        scenario=scenario,
+        overrides=overrides,
+        arms=parse_arms(arm or [], target),
+        model=model,
+        api_key=os.environ.get("SOAK_API_KEY") or None,
+        folder=run_dir,
+    )
+    if plan:
+        outline = outline_run(order)
+        out(encode(outline).decode() if as_json else terminal_plan(outline))
+        return 0
+    if target is None and not arm:
+        say("no --target and no SOAK_TARGET: starting the embedded local build (a real vLLM with a small model)")
+    return _watched(lambda audience: run(order, audience), as_json=as_json, log_json=log_json)
+
+
+def resume_command(
+    run_dir: Annotated[Path, typer.Argument(metavar="RUN", help="The run folder.")],
+    target: Annotated[str | None, typer.Option(help="Where the same build answers now, if it moved.")] = None,
+    as_json: JsonFlag = False,
+    log_json: LogJsonFlag = False,
+) -> int:
+    """Go on where a killed, crashed or interrupted run stopped; nothing is lost and nothing done twice."""
+    api_key = os.environ.get("SOAK_API_KEY") or None
+    return _watched(
+        lambda audience: resume(run_dir, target=target, api_key=api_key, audience=audience),
+        as_json=as_json,
+        log_json=log_json,
+    )
+
+
+def _overrides(
+    sets: list[str], budget: dict[str, float | int | None], in_flight: int | None, seed: int | None
+) -> dict[str, str]:
+    """Return all changes to the scenario by dotted key; raises `UsageError` for what is not key=value."""
+    changes: dict[str, str] = {}
+    for text in sets:
+        key, sign, value = text.partition("=")
+        if not sign or not key.strip():
+            raise UsageError(f"--set {text} cannot be read", why="it is not key=value", hint="--set load.in_flight=4")
+        changes[key.strip()] = value
+    given = {f"budget.{name}": value for name, value in budget.items() if value is not None}
+    if len(given) > 1:
+        raise UsageError("more than one budget was given", why=", ".join(given), hint="give one of --hours, --minutes, …")
+    named = {**given, "load.in_flight": in_flight, "seed": seed}
+    return {**changes, **{name: str(value) for name, value in named.items() if value is not None}}
+
+
+def _watched(act: Callable[[Audience], RunResult], *, as_json: bool, log_json: bool) -> int:
+    """Run `act` under a view and render its result; the exit code is the verdict's, or how the run ended."""
+    sink = configure(as_json=log_json)
+    console = Console(stderr=True, highlight=False)
+    views: list[Audience] = [LineView(sink)]
+    if console.is_terminal and not log_json:
+        sink.quiet = True
+        views.append(LiveView(console))
+    try:
+        result = act(Together(views))
+    finally:
+        sink.close()
+    return _render(result, as_json=as_json)
+
+
+def _render(result: RunResult, *, as_json: bool) -> int:
+    if as_json:
+        out(encode(result.summary).decode())
+        say(terminal_summary(result.summary))
+    else:
+        out(terminal_summary(result.summary))
+    say(f"\nrun folder: {result.folder}")
+    say(_next_step(result))
+    return _STATE_EXIT.get(result.summary.state, exit_code_of(result.summary))
+
+
+def _next_step(result: RunResult) -> str:
+    folder = result.folder
+    if result.summary.state in ("interrupted", "engine_gone"):
+        return f"go on with it: soak resume {folder}"
+    if len(result.summary.arms) > 1:
+        return f"compare the arms: soak compare {folder}"
+    return f"look at the turns: soak show {folder}"

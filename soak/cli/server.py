@@ -1,0 +1,62 @@
+"""`soak serve` and `soak doctor`."""
+
+import os
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from soak.app.doctoring import Diagnosis, examine
+from soak.app.serving import serve
+from soak.cli.door import command, out, say
+from soak.facts import encode
+from soak.launch import Progress
+from soak.report import printable
+
+_MARKS = {"ok": "ok     ", "note": "note   ", "problem": "PROBLEM"}
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command("serve", epilog="Example: soak serve local --port 8000")(command(serve_command))
+    app.command("doctor", epilog="Example: soak doctor --target http://localhost:8000")(command(doctor_command))
+
+
+def serve_command(
+    build: Annotated[str, typer.Argument(help="The build to start: local.")] = "local",
+    port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1; default: a free one.")] = None,
+    log: Annotated[Path, typer.Option(help="Where the engine's log goes.")] = Path("engine.log"),
+) -> int:
+    """Start one build as `run` would, in the foreground; Ctrl-C stops it."""
+    with serve(build, port=port, log_path=log, report=_report) as server:
+        out(server.url)
+        say(f"serving {server.build.model}; log: {log}; Ctrl-C stops it")
+        gone = server.wait(threading.Event())
+    say(f"the server ended by itself: {gone}")
+    return 5
+
+
+def doctor_command(
+    target: Annotated[str | None, typer.Option(help="URL to ask; default: SOAK_TARGET.")] = None,
+    model: Annotated[str | None, typer.Option(help="Model name; default: the only one the server lists.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> int:
+    """Say what is installed, what the target is and can do, what will not work, and how to fix it."""
+    target = target or os.environ.get("SOAK_TARGET") or None
+    diagnosis = examine(target, model=model, api_key=os.environ.get("SOAK_API_KEY") or None)
+    out(encode(diagnosis).decode() if as_json else _text(diagnosis))
+    return 5 if diagnosis.problems else 0
+
+
+def _text(diagnosis: Diagnosis) -> str:
+    lines = []
+    for check in diagnosis.checks:
+        lines.append(f"{_MARKS[check.state]} {check.name}: {printable(check.text)}")
+        if check.fix and check.state != "ok":
+            lines.append(f"        do: {printable(check.fix)}")
+    return "\n".join(lines)
+
+
+def _report(progress: Progress) -> None:
+    say(f"{progress.step}: {printable(progress.detail)}")

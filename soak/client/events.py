@@ -1,0 +1,177 @@
+"""The JSON of one streamed event, typed: what we read of a chat completion chunk, and nothing else of it."""
+
+import json
+import math
+from typing import Annotated, Any
+
+import msgspec
+
+from soak.facts import Logprob, ToolCallDelta, Usage, clean
+
+Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+_LEAST_LOGPROB = -9999.0  # what OpenAI sends for "as good as impossible"; JSON has no infinity
+_TOP_LIMIT = 32
+
+
+class FunctionDelta(msgspec.Struct):
+    """Name and a piece of the arguments; some servers send arguments as an object instead of text."""
+
+    name: str | None = None
+    arguments: str | dict[str, Any] | None = None
+
+
+class CallDelta(msgspec.Struct):
+    """A piece of a tool call."""
+
+    index: Count | None = None
+    id: str | None = None
+    function: FunctionDelta | None = None
+
+    def fact(self, position: int) -> ToolCallDelta:
+        """Return it in our own words; `position` in its chunk stands in for a missing index."""
+        function = self.function or FunctionDelta()
+        arguments = function.arguments
+        if isinstance(arguments, dict):
+            arguments = msgspec.json.encode(arguments).decode()
+        index = position if self.index is None else self.index
+        return ToolCallDelta(index=index, id=self.id, name=function.name, arguments=arguments)
+
+
+class Delta(msgspec.Struct):
+    """What a chunk adds to the message; reasoning goes by two names in the wild."""
+
+    content: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    refusal: str | None = None
+    tool_calls: list[CallDelta] | None = None
+
+
+class TokenLogprob(msgspec.Struct):
+    """The log probability of one token."""
+
+    token: str = ""
+    logprob: float | None = None
+    top_logprobs: list["TokenLogprob"] | None = None
+
+    def fact(self) -> Logprob:
+        """Return it in our own words; values that are not finite become -9999."""
+        top = tuple((other.token, _finite(other.logprob)) for other in (self.top_logprobs or [])[:_TOP_LIMIT])
+        return Logprob(token=self.token, logprob=_finite(self.logprob), top=top)
+
+
+class Logprobs(msgspec.Struct):
+    """The log probabilities of a chunk's tokens."""
+
+    content: list[TokenLogprob] | None = None
+
+
+class Choice(msgspec.Struct):
+    """One of the answers in the chunk; we ask for one, whose index is 0."""
+
+    index: int = 0
+    delta: Delta | None = None
+    finish_reason: str | None = None
+    stop_reason: Any = None
+    logprobs: Logprobs | None = None
+    token_ids: list[Count] | None = None
+
+
+class ChatEvent(msgspec.Struct):
+    """One event of a stream; `error` or `object` = "error" make it the server's word that it failed."""
+
+    id: str | None = None
+    model: str | None = None
+    choices: list[Choice] | None = None
+    usage: Any = None
+    error: Any = None
+    object: Any = None
+    message: Any = None
+
+    @property
+    def failure(self) -> str | None:
+        """What the server says went wrong, None if it says nothing of the kind."""
+        if self.error is not None:
+            return message_of(self.error)
+        return message_of(self.message) if self.object == "error" else None
+
+
+class NotAnEventError(Exception):
+    """The data of an event is not JSON, or not a chat completion chunk."""
+
+
+_decoder = msgspec.json.Decoder(ChatEvent)
+
+
+def decode_event(data: bytes) -> tuple[ChatEvent, bool]:
+    """
+    Return the event in `data`, and whether it was clean JSON.
+
+    Bytes that are not UTF-8, lone surrogates and NaN are let through with the text repaired, and reported as not
+    clean. Raises `NotAnEventError`.
+    """
+    try:
+        return _decoder.decode(data), True
+    except msgspec.ValidationError as error:
+        raise NotAnEventError(str(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return _repaired(data), False
+
+
+def _repaired(data: bytes) -> ChatEvent:
+    try:
+        value = json.loads(clean(data.decode("utf-8", "replace")))
+        return event_from(_deep_clean(value))
+    except (ValueError, RecursionError) as error:
+        raise NotAnEventError(str(error)[:200]) from None
+
+
+def event_from(value: Any) -> ChatEvent:
+    """Return the event in an already decoded JSON value. Raises `NotAnEventError`."""
+    try:
+        return msgspec.convert(value, ChatEvent)
+    except msgspec.ValidationError as error:
+        raise NotAnEventError(str(error)) from None
+
+
+def _deep_clean(value: Any) -> Any:
+    if isinstance(value, str):
+        return clean(value)
+    if isinstance(value, list):
+        return [_deep_clean(item) for item in value]
+    if isinstance(value, dict):
+        return {clean(key): _deep_clean(item) for key, item in value.items()}
+    return value
+
+
+def _finite(value: float | None) -> float:
+    return value if value is not None and math.isfinite(value) else _LEAST_LOGPROB
+
+
+def message_of(error: Any) -> str:
+    """Return the words in an error object, whatever its shape."""
+    if isinstance(error, dict):
+        inner = error.get("message") or error.get("error") or error.get("detail")
+        return message_of(inner) if isinstance(inner, dict) else str(inner or error)
+    return "" if error is None else str(error)
+
+
+def usage_of(value: Any) -> Usage | None:
+    """Return the token counts in a usage object; a count that is not a sane integer is unknown."""
+    if not isinstance(value, dict):
+        return None
+    return Usage(
+        prompt=_count(value.get("prompt_tokens")),
+        completion=_count(value.get("completion_tokens")),
+        cached=_count(_inside(value, "prompt_tokens_details", "cached_tokens")),
+        reasoning=_count(_inside(value, "completion_tokens_details", "reasoning_tokens")),
+    )
+
+
+def _inside(value: dict[str, Any], outer: str, inner: str) -> Any:
+    details = value.get(outer)
+    return details.get(inner) if isinstance(details, dict) else None
+
+
+def _count(value: Any) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None

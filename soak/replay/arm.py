@@ -1,0 +1,22 @@
+"""One side of the run as the engine sees it."""
+
+from dataclasses import dataclass, field
+from typing import Literal
+
+from soak.facts import Capabilities
+from soak.replay.fit import Meter
+from soak.replay.gate import Gate
+from soak.replay.ports import StreamClient
+
+
+@dataclass(kw_only=True)
+class Arm:
+    """A client, a gate, a meter for prompt lengths, and what the target can do; `tool_mode` is resolved."""
+
+    name: str
+    client: StreamClient
+    gate: Gate
+    meter: Meter
+    capabilities: Capabilities
+    tool_mode: Literal["native", "text"]
+    warm_up_failures: list[str] = field(default_factory=list)

@@ -1,0 +1,182 @@
+"""
+One turn on one arm: fit it, record its start, send it, judge it as it streams, record its end.
+
+Every start has exactly one end: finished (whatever the server did), skipped (it does not fit), or indeterminate
+(we ourselves were stopped, or nothing could be sent).
+"""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from soak.classify import Context, Settings, TurnJudge
+from soak.client import Exchange, Request, compose, context_limit_of
+from soak.facts import Chunk, Episode, Node, Record, Scenario, Started, Turn, TurnKey, digest_of, text_of
+from soak.replay.arm import Arm
+from soak.replay.fit import Room
+from soak.replay.ports import Clock, Ledger, Listener
+
+# Endings after which it is worth asking whether the server is still there.
+_SUSPICIOUS = frozenset({"reset", "no_finish", "http_error", "error_event", "deadline_first_chunk", "deadline_gap"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A planned turn with all that is needed to send it."""
+
+    key: TurnKey
+    episode: Episode
+    turn: Turn
+    seed: int
+    salt: str | None
+    session: str
+    start: int
+
+
+class TurnRunner:
+    """Runs jobs; holds what is the same for all of them."""
+
+    def __init__(
+        self, *, scenario: Scenario, settings: Settings, ledger: Ledger, listener: Listener, clock: Clock
+    ) -> None:
+        self._scenario = scenario
+        self._settings = settings
+        self._ledger = ledger
+        self._listener = listener
+        self._clock = clock
+
+    async def run(self, arm: Arm, job: Job) -> Record | None:
+        """Run one job to its end and return its record; None if the arm's server is gone and nothing was started."""
+        if not await arm.gate.passed():
+            return None
+        body = self._body(arm, job, self._scenario.sampling.max_tokens)
+        room = await arm.meter.room(job.episode.nodes[job.turn.prefix].digest, body, self._scenario.sampling.max_tokens)
+        if room.skip is not None:
+            return self._end(Record(key=job.key, outcome="skipped", at=self._clock.wall(), reason=room.skip))
+        return await self._send(arm, job, room)
+
+    async def _send(self, arm: Arm, job: Job, room: Room) -> Record:
+        self._record_start(arm, job, room)
+        try:
+            return await self._sent(arm, job, room)
+        except asyncio.CancelledError:
+            self._broken_off(job, "stopped by us while the answer was streaming")
+            raise
+
+    async def _sent(self, arm: Arm, job: Job, room: Room) -> Record:
+        exchange, judge, body = await self._exchange(arm, job, room)
+        refusal = self._context_refusal(exchange)
+        if refusal is not None:
+            room = arm.meter.room_after_refusal(*refusal, self._scenario.sampling.max_tokens)
+            if room.skip is not None:
+                return self._end(Record(key=job.key, outcome="skipped", at=self._clock.wall(), reason=room.skip))
+            exchange, judge, body = await self._exchange(arm, job, room, before=exchange)
+        while exchange.observation.ending == "unreachable":
+            arm.gate.shut()
+            if not await arm.gate.passed():
+                return self._broken_off(job, "the server could not be reached; nothing was sent")
+            exchange, judge, body = await self._exchange(arm, job, room, before=exchange)
+        observation = exchange.observation
+        arm.meter.learn(body, observation.usage.prompt if observation.usage else None)
+        judgement = judge.finish(observation)
+        record = Record(
+            key=job.key, outcome="finished", at=self._clock.wall(), observation=observation, judgement=judgement
+        )
+        self._end(record, raw=None if judgement.class_ == "ok" else exchange.raw)
+        if observation.ending in _SUSPICIOUS:
+            await arm.gate.suspect()
+        return record
+
+    async def _exchange(
+        self, arm: Arm, job: Job, room: Room, before: Exchange | None = None
+    ) -> tuple[Exchange, TurnJudge, dict[str, Any]]:
+        body = self._body(arm, job, room.max_tokens)
+        judge = TurnJudge(self._context(arm, job, room), self._settings)
+        request = Request(
+            key=job.key,
+            body=body,
+            session=job.session,
+            deadlines=self._scenario.deadlines,
+            retries=self._scenario.retries,
+            max_tokens=room.max_tokens,
+            clamped=room.clamped,
+        )
+        exchange = await arm.client.exchange(request, self._sink(job, judge))
+        if before is not None:
+            attempts = before.observation.attempts + exchange.observation.attempts
+            exchange = msgspec.structs.replace(
+                exchange, observation=msgspec.structs.replace(exchange.observation, attempts=attempts)
+            )
+        return exchange, judge, body
+
+    def _sink(self, job: Job, judge: TurnJudge) -> Callable[[Chunk], bool]:
+        def sink(chunk: Chunk) -> bool:
+            signal = judge.push(chunk)
+            if signal is not None:
+                self._listener.signal(job.key, signal)
+            return False  # the stream is never cut: a soak run shows what the server does
+
+        return sink
+
+    def _body(self, arm: Arm, job: Job, max_tokens: int) -> dict[str, Any]:
+        return compose(
+            job.episode.prefix(job.turn),
+            job.episode.tools,
+            mode=arm.tool_mode,
+            model=arm.capabilities.model,
+            sampling=self._scenario.sampling,
+            max_tokens=max_tokens,
+            seed=job.seed,
+            salt=job.salt,
+            capabilities=arm.capabilities,
+            logprobs=self._scenario.logprobs,
+            extra_body=self._scenario.extra_body,
+        )
+
+    def _context(self, arm: Arm, job: Job, room: Room) -> Context:
+        return Context(
+            prompt_text="\n".join(text_of(message.content) for message in job.episode.prefix(job.turn)),
+            tools=job.episode.tools,
+            reference=job.episode.answer(job.turn),
+            reference_tokens=job.turn.completion_tokens,
+            max_tokens=room.max_tokens,
+            tool_mode=arm.tool_mode,
+        )
+
+    def _context_refusal(self, exchange: Exchange) -> tuple[int, int] | None:
+        observation = exchange.observation
+        if observation.ending != "http_error" or observation.error is None:
+            return None
+        return context_limit_of(observation.error)
+
+    def _record_start(self, arm: Arm, job: Job, room: Room) -> None:
+        chain, answer = job.episode.chain(job.turn), self._answer_node(job)
+        self._ledger.messages(chain if answer is None else (*chain, answer), job.episode.tools)
+        self._ledger.start(
+            Started(
+                key=job.key,
+                start=job.start,
+                at=self._clock.wall(),
+                seed=job.seed,
+                prefix=job.episode.nodes[job.turn.prefix].digest,
+                request=digest_of(self._body(arm, job, room.max_tokens)),
+                answer=None if answer is None else answer.digest,
+                answer_tokens=job.turn.completion_tokens,
+                tools=digest_of(list(job.episode.tools)) if job.episode.tools else None,
+            )
+        )
+        self._listener.started(job.key)
+
+    def _answer_node(self, job: Job) -> Node | None:
+        return None if job.turn.answer is None else job.episode.nodes[job.turn.answer]
+
+    def _broken_off(self, job: Job, reason: str) -> Record:
+        return self._end(Record(key=job.key, outcome="indeterminate", at=self._clock.wall(), reason=reason))
+
+    def _end(self, record: Record, raw: bytes | None = None) -> Record:
+        self._ledger.finish(record, raw)
+        self._listener.ended(record)
+        return record

@@ -1,0 +1,144 @@
+"""One run's summary for a terminal: verdict first, then classes, the worst turns, speed, engine, and what to do next."""
+
+import textwrap
+from collections.abc import Mapping
+
+from soak.facts import CLASSES, ArmSummary, Summary
+from soak.report.escape import escape_terminal, one_line
+from soak.report.figures import UNKNOWN, count, decimal, milliseconds, seconds, share
+from soak.report.style import Style
+from soak.report.table import terminal_table
+
+_MEANING = {
+    "pass": "every threshold held in a valid run",
+    "fail": "a threshold is broken",
+    "unknown": "there is too little evidence to say",
+}
+_WORST_SHOWN = 5
+_MAX_WIDTH = 200
+
+
+def terminal_summary(summary: Summary, width: int = 100, colour: bool = False) -> str:
+    """
+    Return the summary as text of about `width` columns (40 to 200); with `colour`, verdict and classes in ANSI colours.
+
+    Tables may be wider where columns need it. Ends with a line break.
+    """
+    width, style = min(max(width, 40), _MAX_WIDTH), Style(colour)
+    lines = _verdict(summary, width, style)
+    lines += ["", *_classes(summary.arms, style)]
+    for name, arm in summary.arms.items():
+        lines += ["", *_arm(name, arm, width, style, named=len(summary.arms) > 1)]
+    lines += ["", *_next(summary, width)]
+    return "\n".join(lines) + "\n"
+
+
+def _verdict(summary: Summary, width: int, style: Style) -> list[str]:
+    scenario = one_line(summary.scenario, 60)
+    first = f"{style.verdict(summary.verdict)} — {_MEANING[summary.verdict]} ({scenario}, {one_line(summary.state, 20)})"
+    lines = [first]
+    for reason in summary.reasons:
+        lines += _wrapped(escape_terminal(reason), width)
+    return lines
+
+
+def _wrapped(text: str, width: int, *, bullet: str = "  - ") -> list[str]:
+    return textwrap.wrap(text, width, initial_indent=bullet, subsequent_indent=" " * len(bullet)) or [bullet.rstrip()]
+
+
+def _classes(arms: Mapping[str, ArmSummary], style: Style) -> list[str]:
+    """Return the table of classes: turns, share of finished turns, 95 % upper bound, and turn time, per arm."""
+    many = len(arms) > 1
+    rows = []
+    for name, arm in arms.items():
+        lead = f"{one_line(name, 30)} " if many else ""
+        for class_ in CLASSES:
+            turns = getattr(arm.turns, class_)
+            label = f"{lead}{class_}"
+            rate, bound = share(arm.rate.get(class_)), share(arm.rate_upper95.get(class_))
+            rows.append([label, count(turns), rate, bound, seconds(arm.busy_s.get(class_))])
+        rows.append([f"{lead}finished", count(arm.turns.finished), "", "", seconds(sum(arm.busy_s.values()))])
+        rows += [
+            [f"{lead}{what}", count(getattr(arm.turns, what)), "", "", ""]
+            for what in ("skipped", "indeterminate", "not_reached")
+            if getattr(arm.turns, what)
+        ]
+    lines = terminal_table(["class", "turns", "of finished", "95 % below", "turn time"], rows)
+    return [style.bold(lines[0]), *lines[1:]]
+
+
+def _arm(name: str, arm: ArmSummary, width: int, style: Style, *, named: bool) -> list[str]:
+    lines = [style.bold(one_line(name, 60))] if named else []
+    lines += [_build(arm)]
+    if arm.worst:
+        shown = arm.worst[:_WORST_SHOWN]
+        lines += [style.bold(f"  worst turns ({len(shown)} of {_bad(arm)} not ok)")]
+        lines += [
+            f"    {one_line(turn.turn, 60)}  {style.turn_class(turn.class_)}  "
+            f"{one_line(turn.reason, max(width - 40, 40))}" + (f" ({count(turn.tokens)} tokens)" if turn.tokens else "")
+            for turn in shown
+        ]
+    lines += [_speed(arm), *_latency(arm), _engine(arm), *_skipped(arm)]
+    return lines
+
+
+def _bad(arm: ArmSummary) -> int:
+    return arm.turns.finished - arm.turns.ok
+
+
+def _build(arm: ArmSummary) -> str:
+    build = arm.build
+    engine = " ".join(part for part in (build.engine, build.version) if part) or "engine unknown"
+    method = (build.speculative or {}).get("method")
+    speculation = f", speculation {one_line(str(method), 30)}" if method else ""
+    return f"  build: {one_line(engine, 60)}, {one_line(build.model, 80)}{speculation}, at {one_line(build.target, 80)}"
+
+
+def _speed(arm: ArmSummary) -> str:
+    tokens = arm.tokens
+    lost = None if tokens.completion is None or tokens.usable is None else tokens.completion - tokens.usable
+    return (
+        f"  speed: {decimal(arm.usable_tokens_per_s, 1)} usable tokens/s over {seconds(arm.wall_s)}"
+        f" ({count(tokens.usable)} of {count(tokens.completion)} completion tokens usable, {count(lost)} spent on turns not ok)"
+    )
+
+
+def _latency(arm: ArmSummary) -> list[str]:
+    if arm.e2e_ms.p50 is None and arm.ttft_ms.p50 is None:
+        return [f"  latency: {UNKNOWN} (no answer came to its end)"]
+    rows = [
+        [name, *(milliseconds(value) for value in (of.p50, of.p95, of.p99))]
+        for name, of in (("first token", arm.ttft_ms), ("per token", arm.tpot_ms), ("whole turn", arm.e2e_ms))
+    ]
+    cut = [f"    {count(arm.censored)} turns were cut by a limit and are left out of these times"] if arm.censored else []
+    return [*terminal_table(["latency", "p50", "p95", "p99"], rows), *cut]
+
+
+def _engine(arm: ArmSummary) -> str:
+    speculation, cache = arm.speculation, arm.prefix_cache
+    positions = ", ".join(share(value) for value in speculation.per_position[:8])
+    return (
+        f"  engine: acceptance length {decimal(speculation.acceptance_length)},"
+        f" rate {share(speculation.acceptance_rate)}"
+        + (f", by position {positions}" if positions else "")
+        + f"; prefix-cache hits {share(cache.hit_rate)} ({count(cache.hits)} of {count(cache.queries)} tokens)"
+    )
+
+
+def _skipped(arm: ArmSummary) -> list[str]:
+    return [f"    skipped {count(turns)}: {one_line(reason, 100)}" for reason, turns in arm.skipped_reasons.items()]
+
+
+def _next(summary: Summary, width: int) -> list[str]:
+    """Return the commands worth typing next."""
+    run = one_line(summary.run, 200)
+    steps = []
+    worst = [turn for arm in summary.arms.values() for turn in arm.worst]
+    if summary.state in ("interrupted", "running", "engine_gone"):
+        steps.append(f"soak resume {run}")
+    if worst:
+        steps.append(f"soak show {run} {one_line(worst[0].turn, 100)}")
+    if len(summary.arms) > 1:
+        steps.append(f"soak compare {run}")
+    steps = steps or [f"soak show {run}"]
+    return ["next:", *(f"  {step}" for step in steps), *_wrapped(f"run folder: {run}", width, bullet="")]

@@ -1,0 +1,128 @@
+"""Rules across the fields of a scenario, checked section by section so that one mistake does not hide another."""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
+
+from soak.facts import Budget, Deadlines, Load, ThinkTime, encode
+from soak.scenario.sentences import Problem, suggestion
+from soak.scenario.thresholds import threshold_problem
+
+Section = TypeVar("Section")
+
+# What soak itself puts into a request body: an extra that replaces one of these would change what is measured.
+RESERVED_IN_BODY = frozenset(
+    {
+        "messages",
+        "model",
+        "tools",
+        "stream",
+        "stream_options",
+        "n",
+        "seed",
+        "max_tokens",
+        "max_completion_tokens",
+        "ignore_eos",
+        "return_token_ids",
+    }
+)
+
+
+def cross_field_problems(value: dict[str, Any], known_classify: Collection[str] | None) -> list[Problem]:
+    """Return the problems that need more than one field to be seen, in a scenario's plain values."""
+    problems = [
+        *_checked(value, "load", Load, _load),
+        *_checked(value, "think_time", ThinkTime, _think_time),
+        *_checked(value, "deadlines", Deadlines, _deadlines),
+        *_thresholds(value.get("thresholds")),
+        *_classify(value.get("classify"), known_classify),
+        *_extra_body(value.get("extra_body")),
+    ]
+    if "budget" in value:
+        problems += _checked(value, "budget", Budget, _budget)
+    return problems
+
+
+def _checked(
+    value: dict[str, Any], name: str, kind: type[Section], rule: Callable[[Section], Iterator[Problem]]
+) -> list[Problem]:
+    """Apply `rule` to one section if its own types and ranges are right."""
+    try:
+        section = TypeAdapter(kind).validate_json(encode(value.get(name, {})), strict=True)
+    except ValidationError:
+        return []
+    return list(rule(section))
+
+
+def _load(load: Load) -> Iterator[Problem]:
+    if load.shape == "arrival" and load.rate_per_min is None:
+        yield Problem(("load",), "shape arrival needs rate_per_min")
+    if load.shape != "arrival" and load.rate_per_min is not None:
+        yield Problem(("load", "rate_per_min"), f"belongs to shape arrival, but the shape is {load.shape}")
+    if load.shape == "ramp":
+        for name in ("from_in_flight", "over_s"):
+            if getattr(load, name) is None:
+                yield Problem(("load",), f"shape ramp needs {name}")
+        if load.from_in_flight is not None and load.from_in_flight > load.in_flight:
+            text = f"must be at most in_flight ({load.in_flight}), is {load.from_in_flight}"
+            yield Problem(("load", "from_in_flight"), text)
+        return
+    for name in ("from_in_flight", "over_s"):
+        if getattr(load, name) is not None:
+            yield Problem(("load", name), f"belongs to shape ramp, but the shape is {load.shape}")
+
+
+def _think_time(think: ThinkTime) -> Iterator[Problem]:
+    if think.mode == "fixed" and think.fixed_s is None:
+        yield Problem(("think_time",), "mode fixed needs fixed_s")
+    if think.mode != "fixed" and think.fixed_s is not None:
+        yield Problem(("think_time", "fixed_s"), f"belongs to mode fixed, but the mode is {think.mode}")
+
+
+def _deadlines(deadlines: Deadlines) -> Iterator[Problem]:
+    for name in ("first_chunk_s", "gap_s"):
+        limit_s = getattr(deadlines, name)
+        if limit_s > deadlines.turn_s:
+            text = f"must be at most turn_s ({deadlines.turn_s:g}), is {limit_s:g}"
+            yield Problem(("deadlines", name), text)
+
+
+def _budget(budget: Budget) -> Iterator[Problem]:
+    names = ("hours", "minutes", "passes", "turns")
+    given = [name for name in names if getattr(budget, name) is not None]
+    if len(given) != 1:
+        told = " and ".join(given) if given else "none"
+        yield Problem(("budget",), f"must have exactly one of {', '.join(names)}; has {told}")
+
+
+def _thresholds(section: Any) -> Iterator[Problem]:
+    if not isinstance(section, dict):
+        return
+    for name in ("pass_if", "stop_if"):
+        expressions = section.get(name)
+        for i, text in enumerate(expressions if isinstance(expressions, list) else ()):
+            problem = threshold_problem(text) if isinstance(text, str) else None
+            if problem is not None:
+                yield Problem(("thresholds", name, i), f"{text[:80]!r}: {problem}")
+
+
+def _classify(section: Any, known: Collection[str] | None) -> Iterator[Problem]:
+    if not isinstance(section, dict) or known is None:
+        return
+    for name in section:
+        if name not in known:
+            yield Problem(("classify", name), "unknown setting of the classifiers" + suggestion(name, sorted(known)))
+
+
+def _extra_body(section: Any) -> Iterator[Problem]:
+    if not isinstance(section, dict):
+        return
+    for name in section:
+        if name in RESERVED_IN_BODY:
+            why = (
+                "pins the length, which hides loops and early stops"
+                if name == "ignore_eos"
+                else "is set by soak itself"
+            )
+            yield Problem(("extra_body", name), why)

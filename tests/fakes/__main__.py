@@ -1,0 +1,80 @@
+"""The fake server in a process of its own: `python -m fakes --port 8000 --seed 7 --truth truth.jsonl`."""
+
+import argparse
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+
+import uvloop
+
+from fakes.answers import Style
+from fakes.engine import FakeEngine
+from fakes.policy import DEFAULT_RATES, Policy, pre_encoded, seeded_policy
+from fakes.server import FakeServer
+
+
+def parse() -> argparse.Namespace:
+    """Return the command line."""
+    parser = argparse.ArgumentParser(prog="fakes", description=__doc__)
+    parser.add_argument("--port", type=int, default=0, help="0 takes a free one; the URL is the first line printed")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rates", help="name=share,… of the faults; `none` for no faults; default: a mixture")
+    parser.add_argument("--truth", type=Path, help="JSONL file the ground truth is appended to")
+    parser.add_argument("--first-chunk-s", type=float, default=0.0)
+    parser.add_argument("--gap-s", type=float, default=0.0)
+    parser.add_argument("--answer-tokens", type=int, default=60)
+    parser.add_argument("--tokens-per-chunk", type=int, default=2)
+    parser.add_argument("--model", default="fake-model")
+    parser.add_argument("--context", type=int, default=131_072)
+    parser.add_argument("--speculation", choices=("on", "off", "stuck"), default="on")
+    parser.add_argument("--prefix-cache", choices=("on", "off", "stuck"), default="on")
+    parser.add_argument("--no-native-tools", action="store_true")
+    parser.add_argument("--no-token-ids", action="store_true")
+    parser.add_argument("--burst", type=int, help="answer everything with this many ready-made chunks at once")
+    return parser.parse_args()
+
+
+def rates_of(text: str | None) -> dict[str, float]:
+    """Return the rates named on the command line."""
+    if text is None:
+        return DEFAULT_RATES
+    if text == "none":
+        return {}
+    return {name: float(share) for name, share in (part.split("=") for part in text.split(","))}
+
+
+def policy_of(args: argparse.Namespace) -> Policy:
+    """Return the policy the command line asks for."""
+    if args.burst:
+        return pre_encoded(args.burst)
+    paces = {"first_chunk_s": args.first_chunk_s, "gap_s": args.gap_s, "answer_tokens": args.answer_tokens}
+    return seeded_policy(args.seed, rates_of(args.rates), **paces)
+
+
+async def main() -> None:
+    """Serve until the process is ended."""
+    args = parse()
+    engine = FakeEngine(
+        model=args.model,
+        context_tokens=args.context,
+        speculation=args.speculation,
+        prefix_cache=args.prefix_cache,
+        native_tools=not args.no_native_tools,
+        token_ids=not args.no_token_ids,
+    )
+    style = replace(Style(), tokens_per_chunk=args.tokens_per_chunk)
+    server = FakeServer(
+        policy_of(args),
+        engine=engine,
+        port=args.port,
+        seed=args.seed,
+        style=style,
+        truth_file=args.truth,
+        keep_bodies=False,
+    )
+    await server.start()
+    print(server.url, flush=True)  # noqa: T201 - the caller waits for this line
+    await asyncio.Event().wait()
+
+
+uvloop.run(main())

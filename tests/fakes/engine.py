@@ -1,0 +1,153 @@
+"""What the fake pretends to be inside: model card, token counts, prefix cache, counters and their metrics page."""
+
+import hashlib
+import json
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Switch = Literal["on", "off", "stuck"]
+BLOCK = 16
+
+
+@dataclass
+class FakeEngine:
+    """
+    State of one fake engine.
+
+    `speculation` on: counters move; stuck: exported but never moving; off: not exported. `prefix_cache` likewise
+    (off: the configuration says so). `requires_key` is the API key asked for. `native_tools` False answers 400 to
+    requests with tools. `template_ignores_tools` leaves tools out of the token count.
+    """
+
+    model: str = "fake-model"
+    context_tokens: int = 131_072
+    version: str = "0.32.0"
+    speculation: Switch = "on"
+    prefix_cache: Switch = "on"
+    requires_key: str | None = None
+    native_tools: bool = True
+    template_ignores_tools: bool = False
+    token_ids: bool = True
+    metrics: bool = True
+    tokenize: bool = True
+    more_models: tuple[str, ...] = ()
+    num_speculative_tokens: int = 3
+    started_at: float = 0.0
+    running: int = 0
+    prompt_tokens: int = 0
+    generation_tokens: int = 0
+    queries: int = 0
+    hits: int = 0
+    drafted_for: int = 0
+    success: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("stop", "length", "abort", "error"), 0))
+    _seen: OrderedDict[bytes, int] = field(default_factory=OrderedDict)
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """The names served."""
+        return (self.model, *self.more_models)
+
+    def count(self, body: dict[str, Any]) -> int:
+        """Return the prompt tokens of a request: a quarter of its characters, as a plain and fast stand-in."""
+        return self._tools_count(body) + sum(self._cost(message) for message in _messages(body))
+
+    def _tools_count(self, body: dict[str, Any]) -> int:
+        tools = body.get("tools")
+        return len(json.dumps(tools)) // 4 if tools and not self.template_ignores_tools else 0
+
+    def _cost(self, message: Any) -> int:
+        return 4 + len(_text(message)) // 4
+
+    def admit(self, body: dict[str, Any]) -> tuple[int, int]:
+        """Count a request in; return its prompt tokens and how many of them the prefix cache held."""
+        total = self._tools_count(body)
+        digest = hashlib.sha256(json.dumps(body.get("tools")).encode())
+        cached = 0
+        for message in _messages(body):
+            digest.update(_text(message).encode("utf-8", "replace") + b"\0")
+            total += self._cost(message)
+            key = digest.digest()
+            if key in self._seen:
+                cached = total
+            self._remember(key, total)
+        cached = min(cached, max(total - 1, 0)) // BLOCK * BLOCK if self.prefix_cache == "on" else 0
+        self.prompt_tokens += total
+        if self.prefix_cache != "off":
+            self.queries += total
+            self.hits += cached
+        return total, cached
+
+    def _remember(self, key: bytes, tokens: int) -> None:
+        self._seen[key] = tokens
+        self._seen.move_to_end(key)
+        if len(self._seen) > 100_000:
+            self._seen.popitem(last=False)
+
+    def generated(self, tokens: int) -> None:
+        """Count tokens sent to a client."""
+        self.generation_tokens += tokens
+        self.drafted_for += tokens
+
+    def ended(self, finish: str | None) -> None:
+        """Count one request out under its finish reason ("abort" where the client hung up)."""
+        name = {"tool_calls": "stop", None: "error"}.get(finish, finish)
+        self.success[name] = self.success.get(name, 0) + 1
+
+    def page(self) -> str:
+        """Return the metrics page, in vLLM's names."""
+        lines = [f"process_start_time_seconds {self.started_at}"]
+        lines += self._cache_info()
+        lines += self._metric("num_requests_running", "gauge", self.running)
+        lines += self._metric("num_requests_waiting", "gauge", 0)
+        lines += self._metric("kv_cache_usage_perc", "gauge", min(self.running * 0.02, 1.0))
+        lines += self._metric("prompt_tokens_total", "counter", self.prompt_tokens)
+        lines += self._metric("generation_tokens_total", "counter", self.generation_tokens)
+        lines += self._metric("num_preemptions_total", "counter", 0)
+        lines += self._metric("prefix_cache_queries_total", "counter", self.queries)
+        lines += self._metric("prefix_cache_hits_total", "counter", self.hits)
+        for reason, value in self.success.items():
+            lines += self._metric("request_success_total", "counter", value, finished_reason=reason)
+        lines += self._speculation_lines()
+        return "\n".join(dict.fromkeys(lines)) + "\n"
+
+    def _cache_info(self) -> list[str]:
+        enabled = str(self.prefix_cache != "off")
+        labels = f'block_size="{BLOCK}",enable_prefix_caching="{enabled}",engine="0",num_gpu_blocks="5000"'
+        return ["# TYPE vllm:cache_config_info gauge", f"vllm:cache_config_info{{{labels}}} 1.0"]
+
+    def _speculation_lines(self) -> list[str]:
+        if self.speculation == "off":
+            return []
+        tokens = self.drafted_for if self.speculation == "on" else 0
+        drafts = tokens * 10 // 22
+        accepted = tokens - drafts
+        lines = self._metric("spec_decode_num_drafts_total", "counter", drafts)
+        lines += self._metric("spec_decode_num_draft_tokens_total", "counter", drafts * self.num_speculative_tokens)
+        lines += self._metric("spec_decode_num_accepted_tokens_total", "counter", accepted)
+        left = accepted
+        for position in range(self.num_speculative_tokens):
+            last = position == self.num_speculative_tokens - 1
+            part = left if last else min(left, drafts * (6, 4, 2, 1)[min(position, 3)] // 10)
+            left -= part
+            name = "spec_decode_num_accepted_tokens_per_pos_total"
+            lines += self._metric(name, "counter", part, position=str(position))
+        return lines
+
+    def _metric(self, name: str, kind: str, value: float, **labels: str) -> list[str]:
+        everything = {"engine": "0", "model_name": self.model, **labels}
+        text = ",".join(f'{key}="{label}"' for key, label in everything.items())
+        return [f"# TYPE vllm:{name} {kind}", f"vllm:{name}{{{text}}} {float(value)}"]
+
+
+def _messages(body: dict[str, Any]) -> list[Any]:
+    messages = body.get("messages")
+    return messages if isinstance(messages, list) else []
+
+
+def _text(message: Any) -> str:
+    if not isinstance(message, dict):
+        return ""
+    content = message.get("content")
+    text = content if isinstance(content, str) else json.dumps(content)
+    return f"{message.get('role')}:{text}{json.dumps(message.get('tool_calls', ''))}"
