@@ -116,7 +116,7 @@ def _add(steps: list[Step], place: str, directive: str, argument: str, body: str
 def _call(place: str, directive: str, argument: str, body: str) -> Call:
     """Return the tool call that one block spells."""
     if directive == "bash":
-        return Call("bash", {"command": body or argument})
+        return Call("bash", {"command": "\n".join(filter(None, (argument, body)))})
     if directive == "submit":
         return Call("submit", {"summary": body})
     if directive == "raw":

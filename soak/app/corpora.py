@@ -1,37 +1,54 @@
 """`soak import` and `soak corpus`: foreign transcripts in, corpora looked at."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from soak.importers import (
     Corpus,
-    Imported,
+    CorpusOutline,
+    CorpusProblem,
+    EpisodeOutline,
+    SourceReport,
     available_corpora,
     check_corpus,
     find_corpus,
     load_corpus,
+    outline,
+    outline_corpus,
     read_transcripts,
     write_corpus,
 )
 
 
-def import_into(sources: Sequence[Path], into: Path, format_: str | None) -> Imported:
-    """Read foreign transcripts, write them as a corpus, return what was read; raises `TranscriptError`, `CorpusError`."""
+@dataclass(frozen=True, kw_only=True)
+class LookedAt:
+    """A corpus with its numbers, whole and by episode."""
+
+    corpus: Corpus
+    outline: CorpusOutline
+    episodes: tuple[EpisodeOutline, ...]
+
+
+def import_into(sources: Sequence[Path], into: Path, format_: str | None) -> tuple[SourceReport, ...]:
+    """Read transcripts, write them as a corpus, return what was read; raises `TranscriptError`, `CorpusError`."""
     imported = read_transcripts(sources, format_)
-    write_corpus(into, imported.episodes, source=", ".join(path.name for path in sources))
-    return imported
+    write_corpus(into, imported.episodes, notes=f"Imported from {', '.join(path.name for path in sources)}.")
+    return imported.reports
 
 
-def corpora() -> list[Corpus]:
+def corpora() -> list[CorpusOutline]:
     """Return the corpora that can be named in a scenario."""
-    return [load_corpus(find_corpus(name)) for name in available_corpora()]
+    return [corpus(name).outline for name in available_corpora()]
 
 
-def corpus(name_or_path: str) -> Corpus:
-    """Return one corpus; raises `CorpusError`."""
-    return load_corpus(find_corpus(name_or_path))
+def corpus(name_or_path: str) -> LookedAt:
+    """Return one corpus and its numbers; raises `CorpusError`."""
+    found = load_corpus(find_corpus(name_or_path))
+    episodes = tuple(outline(episode) for episode in found.episodes)
+    return LookedAt(corpus=found, outline=outline_corpus(found.card, found.episodes), episodes=episodes)
 
 
-def problems_of(found: Corpus) -> list[str]:
-    """Return what is odd about a corpus, one sentence each."""
-    return check_corpus(found)
+def problems_of(name_or_path: str) -> tuple[CorpusProblem, ...]:
+    """Return what is odd about a corpus; raises `CorpusError` if it cannot be read at all."""
+    return check_corpus(load_corpus(find_corpus(name_or_path)).episodes)

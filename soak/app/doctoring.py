@@ -9,7 +9,7 @@ import msgspec
 
 from soak import __version__
 from soak.app.sides import ask
-from soak.client import Secret, Target
+from soak.client import Target
 from soak.errors import SoakError
 from soak.facts import Capabilities
 from soak.importers import find_corpus, load_corpus
@@ -46,7 +46,7 @@ def examine(target: str | None, *, model: str | None, api_key: str | None) -> Di
     checks = [_python(), *_packages(), *_scenarios(), _local_build()]
     if target is None:
         return Diagnosis(checks=tuple(checks))
-    goal = Target.of(target, model=model, api_key=Secret(api_key) if api_key else None)
+    goal = Target.parse(target, model=model, api_key=api_key)
     capabilities = asyncio.run(ask(goal))
     return Diagnosis(checks=(*checks, *_target(goal, capabilities)), target=capabilities)
 
@@ -67,7 +67,12 @@ def _packages() -> list[Check]:
     checks = [Check(name="packages", state="ok", text=", ".join(found))]
     if missing:
         checks.append(
-            Check(name="packages missing", state="problem", text=", ".join(missing), fix=f"pip install {' '.join(missing)}")
+            Check(
+                name="packages missing",
+                state="problem",
+                text=", ".join(missing),
+                fix=f"pip install {' '.join(missing)}",
+            )
         )
     return checks
 
@@ -97,14 +102,19 @@ def _target(target: Target, found: Capabilities) -> list[Check]:
         ("metrics", found.metrics, "/metrics is there", "no /metrics: acceptance and prefix-cache hits stay unknown"),
         ("speculation", found.speculation_on, "on", "off, or the engine does not say"),
         ("prefix cache", found.prefix_cache_on, "on", "off, or the engine does not say"),
-        ("token ids", found.token_ids, "sent with each chunk", "not sent: loops are found on text, onset in characters"),
+        (
+            "token ids",
+            found.token_ids,
+            "sent with each chunk",
+            "not sent: loops are found on text, onset in characters",
+        ),
         ("logprobs", found.logprobs, "sent on request", "not sent"),
         ("native tools", found.native_tools, "taken", "not taken: use tools=text (auto does)"),
         ("token counts", found.counts_tokens, "by /tokenize", "no /tokenize: max_tokens is clamped by estimate"),
         ("context", found.context_tokens is not None, f"{found.context_tokens} tokens", "unknown: nothing is clamped"),
     ]
     engine = f"{found.engine or 'unknown engine'} {found.version or ''}".strip()
-    checks = [Check(name="target", state="ok", text=f"{target.display_url}: {engine}, model {found.model}")]
+    checks = [Check(name="target", state="ok", text=f"{target}: {engine}, model {found.model}")]
     checks += [
         Check(name=name, state="ok" if there else "note", text=yes if there else no) for name, there, yes, no in wants
     ]

@@ -34,13 +34,13 @@ def check_run(path: Path, rejudging: Rejudging | None = None) -> Summary:
     manifest = _with_thresholds(folder.manifest, changed)
     with folder.history() as history:
         judgements = judge_again(history, manifest, changed.classify)
-        return _summary(folder, manifest, history, judgements)
+        return summary_of_history(folder, manifest, history, judgements)
 
 
 def summary_of(folder: RunFolder) -> Summary:
     """Return the summary of a run as its turns were judged when they ended."""
     with folder.history() as history:
-        return _summary(folder, folder.manifest, history, {})
+        return summary_of_history(folder, folder.manifest, history, {})
 
 
 def judge_again(history: History, manifest: Manifest, changes: Mapping[str, float]) -> dict[TurnKey, Judgement]:
@@ -73,9 +73,7 @@ def view_of(history: History, records: Mapping[TurnKey, Record]) -> HistoryView:
     samples = defaultdict(list)
     for sample in history.samples():
         samples[sample.arm].append(sample)
-    repeated = Counter(
-        key.arm for key, count in history.start_counts().items() for _ in range(count - 1)
-    )
+    repeated = Counter(key.arm for key, count in history.start_counts().items() for _ in range(count - 1))
     return HistoryView(
         records=records,
         samples=samples,
@@ -113,9 +111,10 @@ def plan_card_of(manifest: Manifest, records: Mapping[TurnKey, Record], reached:
     )
 
 
-def _summary(
+def summary_of_history(
     folder: RunFolder, manifest: Manifest, history: History, judgements: Mapping[TurnKey, Judgement]
 ) -> Summary:
+    """Return the summary of an open history; `judgements` replace the stored ones."""
     records = history.final()
     return summarise(
         manifest,

@@ -3,16 +3,14 @@
 import time
 from pathlib import Path
 
-import msgspec
-
 from soak.app.audience import Audience, Opening
 from soak.app.judging import summary_of
 from soak.app.run import RunResult, run_loop
-from soak.app.sides import LOCAL_NAME, ArmSpec, Side, open_sides
+from soak.app.sides import ArmSpec, Side, open_sides
 from soak.app.sitting import Sitting
 from soak.check import scenario_of
-from soak.errors import CorpusError, RunFolderError, TargetError, UsageError
-from soak.facts import Event, Manifest, Scenario
+from soak.errors import CorpusError, TargetError, UsageError
+from soak.facts import Build, Event, Manifest, Scenario
 from soak.importers import Corpus, find_corpus, load_corpus
 from soak.plan import make_plan
 from soak.replay import RealClock
@@ -32,7 +30,13 @@ def resume(path: Path, *, target: str | None, api_key: str | None, audience: Aud
     corpus = same_corpus(manifest)
     specs = _specs(manifest, target)
     with open_sides(
-        specs, scenario=scenario, model=None, api_key=api_key, log_folder=path, audience=audience, models=_models(manifest)
+        specs,
+        scenario=scenario,
+        model=None,
+        api_key=api_key,
+        log_folder=path,
+        audience=audience,
+        models=_models(manifest),
     ) as sides:
         _refuse_other_model(manifest, sides)
         _go_on(folder, scenario, corpus, sides, audience)
@@ -54,7 +58,9 @@ def same_corpus(manifest: Manifest) -> Corpus:
 
 def _specs(manifest: Manifest, target: str | None) -> tuple[ArmSpec, ...]:
     if target is not None and len(manifest.arms) != 1:
-        raise UsageError("--target is for runs with one arm", why=f"this one has {len(manifest.arms)}", hint="leave it out")
+        raise UsageError(
+            "--target is for runs with one arm", why=f"this one has {len(manifest.arms)}", hint="leave it out"
+        )
     return tuple(ArmSpec(name=card.name, target=target or card.given_target) for card in manifest.arms)
 
 
@@ -66,15 +72,17 @@ def _refuse_other_model(manifest: Manifest, sides: tuple[Side, ...]) -> None:
     for card, side in zip(manifest.arms, sides, strict=True):
         if (side.build.engine, side.build.version) != (card.build.engine, card.build.version):
             raise TargetError(
-                f"{side.target.display_url} is not the build the run was begun with",
-                why=f"it is {side.build.engine} {side.build.version}, the run's is {card.build.engine} {card.build.version}",
+                f"{side.target} is not the build the run was begun with",
+                why=f"it is {_named(side.build)}, the run's is {_named(card.build)}",
                 hint="start the old build again, or begin a new run",
             )
 
 
-def _go_on(
-    folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[Side, ...], audience: Audience
-) -> None:
+def _named(build: Build) -> str:
+    return f"{build.engine or 'an unknown engine'} {build.version or ''}".strip()
+
+
+def _go_on(folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[Side, ...], audience: Audience) -> None:
     plan = make_plan(scenario, corpus.episodes, [side.name for side in sides])
     clock = RealClock()
     with folder.writer() as writer:

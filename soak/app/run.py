@@ -6,7 +6,7 @@ import secrets
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -61,9 +61,9 @@ class Prepared:
 def prepare_run(order: RunOrder) -> Prepared:
     """Read and check the scenario and its corpus; raises `ScenarioError`, `CorpusError`."""
     loaded = load_scenario(
-        find_scenario(order.scenario), order.overrides, known_classify=DEFAULTS.names()
+        find_scenario(order.scenario), order.overrides, known_classify=[field.name for field in fields(DEFAULTS)]
     )
-    corpus = load_corpus(find_corpus(loaded.scenario.corpus, beside=loaded.path))
+    corpus = load_corpus(find_corpus(loaded.scenario.corpus))
     return Prepared(
         loaded=loaded, corpus=corpus, plan=make_plan(loaded.scenario, corpus.episodes, [arm.name for arm in order.arms])
     )

@@ -44,7 +44,9 @@ def _find(history: History, name: str) -> TurnKey:
     found = [key for key in history.final() if str(key) == name or str(key).startswith(f"{name}:")]
     if len(found) == 1:
         return found[0]
-    why = "no turn has that key" if not found else f"{len(found)} turns begin like that: {', '.join(map(str, found[:3]))}"
+    why = (
+        "no turn has that key" if not found else f"{len(found)} turns begin like that: {', '.join(map(str, found[:3]))}"
+    )
     raise UsageError(
         f"turn {name} cannot be shown", why=why, hint="take a key from `soak show RUN`, such as episode:3:0:candidate"
     )

@@ -3,14 +3,14 @@
 import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import msgspec
 
 from soak.app.audience import Audience
-from soak.client import Desk, Secret, Target, discover
+from soak.client import Desk, Target, discover
 from soak.errors import TargetError, UsageError
 from soak.facts import ArmCard, Build, Capabilities, Scenario
 from soak.launch import LOCAL, Progress, RunningServer, prepare, start
@@ -45,7 +45,7 @@ class Side:
         return ArmCard(
             name=self.name,
             build=self.build,
-            given_target=LOCAL_NAME if self.local else self.target.display_url,
+            given_target=LOCAL_NAME if self.local else str(self.target),
             tool_mode=self.tool_mode,
             capabilities=self.capabilities,
         )
@@ -65,7 +65,9 @@ def parse_arms(arms: list[str], target: str | None) -> tuple[ArmSpec, ...]:
     names = [spec.name for spec in specs]
     if len(set(names)) < len(names) or len(specs) > 2:
         raise UsageError(
-            f"--arm names {', '.join(names)}", why="a run has one or two arms with different names", hint="see soak run --help"
+            f"--arm names {', '.join(names)}",
+            why="a run has one or two arms with different names",
+            hint="see soak run --help",
         )
     return specs
 
@@ -74,7 +76,9 @@ def _parse_arm(text: str) -> ArmSpec:
     name, _, target = text.partition("=")
     if not target or not name.isidentifier():
         raise UsageError(
-            f"--arm {text} cannot be read", why="it must be NAME=URL or NAME=local", hint="--arm baseline=http://host:8000"
+            f"--arm {text} cannot be read",
+            why="it must be NAME=URL or NAME=local",
+            hint="--arm baseline=http://host:8000",
         )
     return ArmSpec(name=name, target=target)
 
@@ -103,7 +107,14 @@ def open_sides(
             if spec.target == LOCAL_NAME
         }
         yield tuple(
-            _side(spec, servers.get(spec.name), scenario=scenario, model=(models or {}).get(spec.name, model), api_key=api_key, audience=audience)
+            _side(
+                spec,
+                servers.get(spec.name),
+                scenario=scenario,
+                model=(models or {}).get(spec.name, model),
+                api_key=api_key,
+                audience=audience,
+            )
             for spec in specs
         )
 
@@ -127,9 +138,9 @@ def _side(
 ) -> Side:
     url = server.url if server is not None else spec.target
     audience.preparing("asking", f"what {url} is and can do")
-    target = Target.of(url, model=model, api_key=None if server or not api_key else Secret(api_key))
+    target = Target.parse(url, model=model, api_key=None if server else api_key)
     capabilities = asyncio.run(ask(target, speculation_hint=server.build if server else None))
-    target = target.with_model(capabilities.model)
+    target = replace(target, model=capabilities.model)
     return Side(
         name=spec.name,
         target=target,
@@ -142,9 +153,9 @@ def _side(
 
 async def ask(target: Target, speculation_hint: Build | None = None) -> Capabilities:
     """Return what the target can do, with what its metrics page says of speculation and prefix cache."""
-    capabilities = await discover(target)
     async with Desk(target) as desk:
-        page = await desk.fetch_metrics()
+        capabilities = await discover(desk)
+        page = await desk.metrics()
     told: dict[str, Any] = dict(speculation_hint.settings) if speculation_hint else {}
     sample = parse_metrics(page, arm="", at=0.0) if page else None
     changes: dict[str, Any] = {
@@ -176,6 +187,6 @@ def _build(target: Target, capabilities: Capabilities, server: RunningServer | N
         engine=capabilities.engine,
         version=capabilities.version,
         model=capabilities.model,
-        target=target.display_url,
+        target=str(target),
         settings={name: on for name, on in settings.items() if on is not None},
     )

@@ -18,7 +18,7 @@ from soak.client import Desk, Request, SdkClient, WireClient, compose
 from soak.facts import Deadlines, EngineSample, Event, Message, Record, Retries, Scenario, TurnKey
 from soak.plan import Plan
 from soak.replay import Arm, Clock, Gate, Meter, Replay, Switch, Tally, TurnRunner
-from soak.scrape import poll
+from soak.scrape import parse_metrics, poll
 from soak.store import HistoryWriter
 
 _STATES = {
@@ -111,7 +111,7 @@ async def _arm(sitting: Sitting, side: Side, switch: Switch) -> AsyncIterator[Ar
 async def _replay(sitting: Sitting, arms: dict[str, Arm], switch: Switch) -> None:
     runner = TurnRunner(
         scenario=sitting.scenario,
-        settings=DEFAULTS.override(sitting.scenario.classify),
+        settings=DEFAULTS.override(dict(sitting.scenario.classify)),
         ledger=sitting.writer,
         listener=sitting.audience,
         clock=sitting.clock,
@@ -146,8 +146,10 @@ async def _polling(sitting: Sitting) -> AsyncIterator[None]:
         tasks = []
         for side in sitting.sides:
             desk = await stack.enter_async_context(Desk(side.target))
+            if (page := await desk.metrics()) is not None:  # a reading before the first turn, come what may
+                sitting.take(parse_metrics(page, arm=side.name, at=sitting.clock.wall()))
             poller = poll(
-                desk.fetch_metrics,
+                desk.metrics,
                 sitting.take,
                 arm=side.name,
                 every_s=sitting.scenario.scrape_every_s,
@@ -175,7 +177,7 @@ def _interrupts(sitting: Sitting, switch: Switch) -> Iterator[None]:
             switch.drain("interrupt")
 
     loop = asyncio.get_running_loop()
-    signals = (signal.SIGINT, signal.SIGTERM)
+    signals: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
     try:
         for number in signals:
             loop.add_signal_handler(number, interrupted)
@@ -191,7 +193,7 @@ def _interrupts(sitting: Sitting, switch: Switch) -> Iterator[None]:
 async def _warm_up(sitting: Sitting, arm: Arm) -> None:
     """Send a few short requests that count for nothing, so that the first turn meets a warm server."""
     for number in range(sitting.scenario.warm_up_turns):
-        exchange = await arm.client.exchange(_warm_up_request(sitting.scenario, arm, number), lambda chunk: False)
+        exchange = await arm.client.exchange(_warm_up_request(sitting.scenario, arm, number), lambda _: False)
         observation = exchange.observation
         if observation.ending not in ("complete", "no_end_marker"):
             why = observation.error or "no message"

@@ -8,8 +8,8 @@ Read `summary.py` (one run), then `compare.py` (two arms).
 
 from soak.check.compare import ArmHistory, compare
 from soak.check.engine import EngineDelta, deltas
-from soak.check.summary import HistoryView, summarise
-from soak.check.thresholds import arm_from_counts, broken_stop
+from soak.check.summary import HistoryView, scenario_of, summarise
+from soak.check.thresholds import broken_stop, live_stop
 from soak.check.turns import SEVERITY, TurnFact, turn_facts
 from soak.check.verdicts import Opinion, exit_code_of, merge, worse
 
@@ -20,12 +20,13 @@ __all__ = [
     "HistoryView",
     "Opinion",
     "TurnFact",
-    "arm_from_counts",
     "broken_stop",
     "compare",
     "deltas",
     "exit_code_of",
+    "live_stop",
     "merge",
+    "scenario_of",
     "summarise",
     "turn_facts",
     "worse",

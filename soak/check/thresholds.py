@@ -85,17 +85,23 @@ def broken_stop(thresholds: Thresholds, arm: ArmSummary) -> str | None:
     return None
 
 
-def arm_from_counts(build: Build, counts: Mapping[str, int], *, planned: int = 0) -> ArmSummary:
+def live_stop(thresholds: Thresholds, counts: Mapping[str, int]) -> str | None:
     """
-    Return the summary of an arm in mid-run of which only counts are known; all that is measured later is None.
+    Return the sentence of the first `stop_if` that holds in mid-run, when only turn counts are known, else None.
 
-    `counts` maps `finished`, `skipped`, `indeterminate` and the five classes to turns; an absent name is 0.
+    `counts` maps `finished`, `skipped`, `indeterminate` and the five classes to turns of one arm; an absent name is 0.
+    What is measured only at the end (times, engine counters) cannot stop a run.
     """
+    return broken_stop(thresholds, _arm_of(counts)) if thresholds.stop_if else None
+
+
+def _arm_of(counts: Mapping[str, int]) -> ArmSummary:
+    """Return the summary of an arm of which only counts are known; all else is None."""
     known = {name: counts.get(name, 0) for name in ("finished", "skipped", "indeterminate", *CLASSES)}
     ended = known["finished"] + known["skipped"] + known["indeterminate"]
-    turns = TurnCounts(planned=max(planned, ended), not_reached=max(planned - ended, 0), **known)
+    turns = TurnCounts(planned=ended, **known)
     return ArmSummary(
-        build=build,
+        build=Build(model="", target=""),
         valid=True,
         invalid_reasons=[],
         turns=turns,

@@ -30,9 +30,10 @@ def merge(verdicts: Iterable[Verdict]) -> Verdict:
 
 
 def sorted_reasons(opinions: Iterable[Opinion]) -> list[str]:
-    """Return all sentences, those that speak against a pass first, each once."""
+    """Return all sentences, those that speak against a pass first, each once, and none that another one begins with."""
     ranked = sorted(opinions, key=lambda opinion: -_ORDER[opinion.verdict])
-    return list(dict.fromkeys(reason for opinion in ranked for reason in opinion.reasons))
+    reasons = list(dict.fromkeys(reason for opinion in ranked for reason in opinion.reasons))
+    return [one for one in reasons if not any(other != one and other.startswith(one) for other in reasons)]
 
 
 def exit_code_of(result: Summary | Comparison) -> int:

@@ -5,7 +5,6 @@ from typing import NamedTuple
 from soak.classify.settings import Settings
 
 
-
 class Flood(NamedTuple):
     """Characters [start, end) of a flood, and the one it consists of."""
 

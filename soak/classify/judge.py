@@ -1,17 +1,145 @@
 """One turn's judgement: while it streams, and when it has ended. Live and offline take the same path."""
 
+import msgspec
+
 from soak.classify.calls import call_problems, duplicates
 from soak.classify.context import Context
-from soak.classify.endings import ending_problems, ended_open, ended_well
+from soak.classify.endings import ending_problems, finish_of, usage_defects
 from soak.classify.explain import Explanation
-from soak.classify.looping import LoopReport, report_loops
+from soak.classify.guard import Guard
+from soak.classify.looping import report_loops
 from soak.classify.markup import find_leak
 from soak.classify.settings import DEFAULTS, Settings
 from soak.classify.stops import early_stop
-from soak.classify.stream import Stream
-from soak.facts import Chunk, Finding, Judgement, Observation, Signal, ToolCallDelta, clean
-import msgspec
+from soak.classify.stream import Stream, chunks_of
+from soak.facts import Chunk, Finding, Judgement, Observation, Signal, TurnClass, clean
 
 _MAX_FINDINGS = 16
-_PORTION_CHARS = 1 << 16
-_PORTION_TOKENS = 1 << 12
+_EXCERPT_CHARS = 200
+
+
+class TurnJudge:
+    """
+    Judges one answer: `push` each chunk as it arrives, then `finish` with what was stored.
+
+    Memory per stream is bounded (about 1.5 MB, most of it the last 8192 token positions), whatever the answer's length.
+    """
+
+    def __init__(self, context: Context, settings: Settings = DEFAULTS) -> None:
+        self._context = context
+        self._settings = settings
+        self._stream = Stream(settings)
+        self._explanation = Explanation(context)
+        self._guard = Guard(self._stream, self._explanation, settings)
+
+    def push(self, chunk: Chunk) -> Signal | None:
+        """Take the next chunk; return a signal when a loop has become certain, at most one per loop."""
+        self._stream.push(chunk)
+        return self._guard.look()
+
+    def finish(self, observation: Observation) -> Judgement:
+        """
+        Return the class of the ended turn with all findings.
+
+        The stored answer decides: if it is not what was pushed, it is read again from its beginning.
+        """
+        if not self._stream.covers(observation):
+            self._stream = Stream(self._settings)
+            for chunk in chunks_of(observation):
+                self._stream.push(chunk)
+        self._stream.finish()
+        return _decide(observation, self._context, self._stream, self._explanation, self._settings)
+
+
+def judge(observation: Observation, context: Context, settings: Settings = DEFAULTS) -> Judgement:
+    """Return the judgement of a stored answer: what `TurnJudge` would have come to live."""
+    turn = TurnJudge(context, settings)
+    for chunk in chunks_of(observation):
+        turn.push(chunk)
+    return turn.finish(observation)
+
+
+def _decide(
+    observation: Observation, context: Context, stream: Stream, explanation: Explanation, settings: Settings
+) -> Judgement:
+    """Put the findings of all rooms together; the first of garbage_loop, error, max_tokens, early_stop decides."""
+    loops = report_loops(observation, stream, explanation, settings)
+    repeated = duplicates(observation.tool_calls, settings)
+    garbage = [
+        *loops.garbage,
+        *(finding for finding in repeated if finding.kind == "duplicate_calls"),
+        *_guarded(observation, bool(loops.garbage)),
+    ]
+    notes = [*loops.notes, *(f for f in repeated if f.kind != "duplicate_calls"), *usage_defects(observation)]
+    finish = finish_of(observation)
+    errors = [*ending_problems(observation), *call_problems(observation.tool_calls, context, cut=finish == "length")]
+    leaks = _leaks(observation, context, cut=finish == "length")
+    errors += [leak for leak in leaks if leak.kind != "template_token_at_end"]
+    notes += [leak for leak in leaks if leak.kind == "template_token_at_end"]
+    if garbage:
+        return _judgement("garbage_loop", garbage, errors + notes)
+    if errors:
+        return _judgement("error", errors, notes)
+    if finish == "length":
+        return _judgement("max_tokens", [_at_limit(observation)], notes)
+    if not observation.tool_calls:
+        stops = early_stop(observation, context, settings)
+        early = [stop for stop in stops if stop.kind != "suspect_stop"]
+        if early:
+            return _judgement("early_stop", early, notes)
+        notes += stops
+    return _ok(notes)
+
+
+def _guarded(observation: Observation, seen: bool) -> list[Finding]:
+    """Return a finding where a guard (the server's or ours) ended the answer as a loop and no rule here saw it."""
+    if seen:
+        return []
+    if finish_of(observation) == "repetition":
+        return [
+            Finding(kind="server_guard", confidence=0.9, text="the server's own guard ended the answer as repetition")
+        ]
+    if observation.ending == "cut":
+        return [Finding(kind="guard_cut", confidence=0.9, text="the answer was cut while it streamed, as a loop")]
+    return []
+
+
+def _leaks(observation: Observation, context: Context, *, cut: bool) -> list[Finding]:
+    leak = find_leak(observation.content, context.prompt_text)
+    if leak is None or (leak.kind == "call_markup" and (context.tool_mode == "text" or cut)):
+        return []
+    if leak.kind == "template_token" and leak.last:
+        kind, text = "template_token_at_end", f"the content ends with the template token {leak.markup!r}"
+    elif leak.kind == "call_markup":
+        kind, text = "call_markup_in_content", f"markup of a tool call is left in the content: {leak.markup!r}"
+    else:
+        kind, text = "template_token_in_content", f"a template token is left in the content: {leak.markup!r}"
+    excerpt = observation.content[leak.at : leak.at + _EXCERPT_CHARS]
+    return [Finding(kind=kind, onset_char=leak.at, unit=excerpt, confidence=0.9, text=text)]
+
+
+def _at_limit(observation: Observation) -> Finding:
+    tokens = observation.output_tokens
+    after = f"after {tokens} tokens " if tokens is not None else ""
+    return Finding(
+        kind="token_limit",
+        onset_char=len(observation.content),
+        confidence=1.0,
+        text=f"{after}the token limit ended a sane text",
+    )
+
+
+def _judgement(name: TurnClass, deciding: list[Finding], others: list[Finding]) -> Judgement:
+    findings = tuple(_cleaned(finding) for finding in [*deciding, *others][:_MAX_FINDINGS])
+    return Judgement(class_=name, reason=findings[0].text, findings=findings)
+
+
+def _ok(notes: list[Finding]) -> Judgement:
+    findings = tuple(_cleaned(finding) for finding in notes[:_MAX_FINDINGS])
+    reason = f"usable; noted: {findings[0].text}" if findings else "a usable answer"
+    return Judgement(class_="ok", reason=reason, findings=findings)
+
+
+def _cleaned(finding: Finding) -> Finding:
+    """Return the finding with its excerpts fit for UTF-8: model output may hold lone surrogates."""
+    return msgspec.structs.replace(finding, unit=clean(finding.unit), text=clean(finding.text))

@@ -8,12 +8,13 @@ Loops without a period show as redundancy: sentences said before, or 8-grams tha
 numpy over arrays as long as the text, so cost is linear.
 """
 
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from soak.classify.pieces import Codes, Pieces, distances
+from soak.classify.pieces import Codes, Pieces, distances, grams
 
 _GRAM = 8
 _HORIZON = 2048
@@ -105,14 +106,19 @@ def slot_variation(codes: Codes, region: Region) -> tuple[float, float]:
 
 
 def redundant(codes: Codes, back: Codes, share: float) -> Region | None:
-    """Return the stretch in which more than `share` of the 8-grams repeat one of the last 2048 pieces."""
+    """
+    Return the stretch in which more than `share` of the 8-grams repeat one of the last 2048 pieces.
+
+    Its `match` is the mean number of times that an 8-gram of the stretch occurs in it: 2 where a text is said twice.
+    """
     if not len(back):
         return None
     repeated = (back > 0) & (back <= _HORIZON)
     start, end = best_segment(np.where(repeated, 1 - share, -share))
     if end <= start:
         return None
-    return Region("redundant", start, min(len(codes), end + _GRAM - 1), 0, float(repeated[start:end].mean()))
+    distinct = len(np.unique(grams(codes[start : end + _GRAM - 1], _GRAM)))
+    return Region("redundant", start, min(len(codes), end + _GRAM - 1), 0, (end - start) / max(1, distinct))
 
 
 def best_segment(scores: NDArray[np.float64]) -> tuple[int, int]:
@@ -142,6 +148,6 @@ def steady_counters(pieces: Pieces, region: Region) -> bool:
 
 def _steady(numbers: list[str]) -> bool:
     values = [int(number) if number.isascii() else 0 for number in numbers]
-    steps = [after - before for before, after in zip(values, values[1:], strict=False)]
+    steps = [after - before for before, after in pairwise(values)]
     common = max(set(steps), key=steps.count)
     return steps.count(common) >= 0.9 * len(steps)

@@ -41,7 +41,7 @@ def find_leak(content: str, prompt_text: str) -> Leak | None:
 
 
 def without_thinking(content: str) -> tuple[str, str]:
-    """Return (content without its think blocks, text of the blocks), for servers that leave reasoning in the content."""
+    """Return (content without its think blocks, text of the blocks): some servers leave reasoning in the content."""
     if "<think" not in content:
         return content, ""
     thoughts = "\n".join(found.group(1) for found in _THINK.finditer(content))

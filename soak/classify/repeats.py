@@ -70,7 +70,7 @@ def find_repeats(pieces: Pieces, settings: Settings) -> list[Repeat]:
         if region is not None:
             found.append(_from_region(pieces, "near_loop", region))
     region = redundant(pieces.codes, back, settings.redundant_share)
-    if region is not None:
+    if region is not None and region.match >= settings.pool_copies:
         found.append(_from_region(pieces, "redundant_loop", region))
     return found
 

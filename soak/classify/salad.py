@@ -10,17 +10,14 @@ shuffled words do all the time.
 import re
 import unicodedata
 from functools import lru_cache
+from itertools import pairwise
 from typing import NamedTuple
 
 from soak.classify.settings import Settings
+from soak.classify.words import ARTICLES, NEVER_AFTER_ARTICLE
 
 _SAMPLE_WINDOWS = 600
 _WORD = re.compile(r"[^\W\d_]+|[^\w\s]|\n|\d+")
-_ARTICLES = frozenset(("the", "a", "an"))
-_NEVER_AFTER_ARTICLE = frozenset(
-    "the a an of to is are was were be been and or but in on at for with from by as it its this that these those "
-    "he she they we you i if then than so not has have had will would can could do does did".split()
-)
 _BYTE_SOUP = frozenset("\u00c2\u00c3\u00e2\u00ef\u00bf\u00bd\u00a4\ufffd")
 
 
@@ -44,12 +41,14 @@ def find_salad(text: str, settings: Settings) -> Salad | None:
     if len(starts) > _SAMPLE_WINDOWS:
         step = len(starts) / _SAMPLE_WINDOWS
         starts = [starts[int(k * step)] for k in range(_SAMPLE_WINDOWS - 1)] + [starts[-1]]
-    signs = [window_sign(text[at : at + size + size // 2 if at == starts[-1] else at + size], settings) for at in starts]
+    signs = [
+        window_sign(text[at : at + size + size // 2 if at == starts[-1] else at + size], settings) for at in starts
+    ]
     bad = [k for k, sign in enumerate(signs) if sign]
     if not bad:
         return None
     share = len(bad) / len(signs)
-    paired = len(signs) == 1 or any(b - a == 1 for a, b in zip(bad, bad[1:], strict=False))
+    paired = len(signs) == 1 or any(b - a == 1 for a, b in pairwise(bad))
     if not paired or not (share >= 0.34 or bad[-1] == len(signs) - 1):
         return None
     end = len(text) if bad[-1] == len(signs) - 1 else starts[bad[-1] + 1]
@@ -72,7 +71,9 @@ def window_sign(text: str, settings: Settings) -> str | None:
 
 def broken_share(text: str) -> float:
     """Return the share of characters that are replacement or control characters or misread UTF-8."""
-    broken = sum(char in _BYTE_SOUP or (char < " " and char not in "\n\t\r") or "\x7f" <= char < "\xa0" for char in text)
+    broken = sum(
+        char in _BYTE_SOUP or (char < " " and char not in "\n\t\r") or "\x7f" <= char < "\xa0" for char in text
+    )
     return broken / max(1, len(text)) if broken >= 12 else 0.0
 
 
@@ -107,8 +108,8 @@ def impossible_pairs(text: str) -> tuple[int, int]:
     """Return (articles followed by a word that cannot follow one, articles) in English text."""
     words = _WORD.findall(text.lower())
     pairs = articles = 0
-    for word, following in zip(words, words[1:], strict=False):
-        if word in _ARTICLES and following.isalpha():
+    for word, following in pairwise(words):
+        if word in ARTICLES and following.isalpha():
             articles += 1
-            pairs += following in _NEVER_AFTER_ARTICLE
+            pairs += following in NEVER_AFTER_ARTICLE
     return pairs, articles

@@ -55,7 +55,7 @@ def _fits(value: Any, wanted: Any) -> bool:
     if kinds is None:
         return True
     if isinstance(value, bool):
-        return wanted == "boolean"
+        return bool(wanted == "boolean")
     if wanted == "integer" and isinstance(value, float):
         return value.is_integer()
     return isinstance(value, kinds)

@@ -15,7 +15,7 @@ _MAX_WEIGHT = 40
 
 
 class Pool(NamedTuple):
-    """Characters [start, end) made of `total` sentences of which `distinct` differ; `share` of the words is repeated."""
+    """Characters [start, end): `total` sentences, `distinct` different ones; `share` of the words is repeated."""
 
     start: int
     end: int

@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields, replace
 class Settings:
     """All thresholds. The comment above each says what it decides and why it has that value."""
 
-    # -- streaming: when a loop is certain enough to tell, and to close the stream ------------------------------------
+    # -- streaming: when a loop is certain enough to tell, and to close the stream ---------------------------
     # Exactly repeated tokens before a loop is certain. 256 is reached by honest zero arrays; 512 by few, and those are
     # data, for which `certain_data_factor` asks for more.
     certain_run_tokens: float = 512
@@ -23,7 +23,7 @@ class Settings:
     # Data (numbers, symbols, one word a row) may be asked for: this many times the evidence.
     certain_data_factor: float = 4
 
-    # -- loops that run into an open end (length, no finish, cut) -----------------------------------------------------
+    # -- loops that run into an open end (length, no finish, cut) --------------------------------------------
     # Copies of the unit. Three copies of a sentence occur in honest text; four in a row up to the limit do not.
     open_copies: float = 4
     # Repeated tokens, at least; a budget of 256 tokens must still show its loop.
@@ -37,7 +37,7 @@ class Settings:
     # Rows that differ only in a counter, cut by the limit: copies needed where the row has words.
     counter_copies: float = 24
 
-    # -- loops in an answer that ended by itself (stop, tool_calls) ---------------------------------------------------
+    # -- loops in an answer that ended by itself (stop, tool_calls) ------------------------------------------
     # Copies of a sentence. Three to ten before a normal end are left to taste; more are not.
     closed_copies: float = 12
     # Copies where the unit is a whole block of at least `block_tokens` tokens.
@@ -49,7 +49,7 @@ class Settings:
     # Copies of one row of code or data before even a closed structure is not believed (1 = never for pure data).
     closed_row_copies: float = 100
 
-    # -- floods: one character or blank --------------------------------------------------------------------------------
+    # -- floods: one character or blank ----------------------------------------------------------------------
     # Characters of white space in a row at the end of an answer. Trailing blank lines are common, 200 of them are not.
     flood_blank_chars: float = 200
     # The same character, unbroken by a line end: rulers are 80 to 120 wide.
@@ -57,7 +57,7 @@ class Settings:
     # Copies of a chat-template or tool tag: one is a leak, many are a loop.
     marker_copies: float = 5
 
-    # -- loops without a period ----------------------------------------------------------------------------------------
+    # -- loops without a period ------------------------------------------------------------------------------
     # Share of sentences (by words) that were said before, from the onset to the end.
     pool_redundancy: float = 0.80
     # Sentences in the region, and how often each distinct one occurs on average.
@@ -70,7 +70,7 @@ class Settings:
     near_match: float = 0.85
     near_tokens: float = 256
 
-    # -- what ends a loop ------------------------------------------------------------------------------------------------
+    # -- what ends a loop ------------------------------------------------------------------------------------
     # A loop followed by this share of its own length (between the two bounds, in tokens) of other text has ended.
     recovered_share: float = 0.10
     recovered_min_tokens: float = 24
@@ -78,7 +78,7 @@ class Settings:
     # Share of the repeats that the prompt or the recorded answer must account for to explain a loop.
     explained_share: float = 0.5
 
-    # -- salad -----------------------------------------------------------------------------------------------------------
+    # -- salad -----------------------------------------------------------------------------------------------
     # Window in characters; two bad ones in a row, or one that is the whole text, are a finding.
     salad_window_chars: float = 600
     # Direct changes of script per 100 letters, with at least `salad_scripts` scripts taking part.
@@ -90,18 +90,18 @@ class Settings:
     salad_order_share: float = 0.15
     salad_order_pairs: float = 4
 
-    # -- duplicated calls ------------------------------------------------------------------------------------------------
+    # -- duplicated calls ------------------------------------------------------------------------------------
     # The same call (name and arguments) in one turn. Two may be an accident of the model; three are a loop.
     duplicate_calls: float = 3
 
-    # -- early stops -------------------------------------------------------------------------------------------------------
+    # -- early stops -----------------------------------------------------------------------------------------
     # Points at which a stop is early; see soak/classify/README.md for the points of each sign.
     early_points: float = 3
     suspect_points: float = 2
     # A live answer below this share of the recorded one's tokens gets a point, if the recorded one has at least 64.
     short_share: float = 0.25
 
-    # -- bounds ------------------------------------------------------------------------------------------------------------
+    # -- bounds ----------------------------------------------------------------------------------------------
     # Characters per channel that the final judgement reads (its end); earlier loops come from the streaming record.
     max_chars: float = 400_000
 

@@ -65,14 +65,19 @@ def _nothing_said(observation: Observation, thoughts: str) -> Finding:
     thinking = (observation.reasoning + thoughts).strip()
     if thinking:
         text = f"only reasoning ({len(thinking)} characters), then a stop: no content and no tool call"
-        return Finding(kind="reasoning_only", where="reasoning", unit=thinking[-_EXCERPT_CHARS:], confidence=0.95, text=text)
+        return Finding(
+            kind="reasoning_only", where="reasoning", unit=thinking[-_EXCERPT_CHARS:], confidence=0.95, text=text
+        )
     text = "nothing was generated" if not observation.content else "nothing but white space or empty tags"
     return Finding(kind="empty", confidence=0.99, text=f"{text}, and the finish reason is a normal stop")
 
 
 def _points(content: str, observation: Observation, context: Context, settings: Settings) -> dict[str, int]:
     fences = not (context.tool_mode == "text" and open_fence(content) == 0)
-    points = {sign.name: sign.points for sign in broken_off(content[-_TAIL_CHARS:] if len(content) > 4 * _TAIL_CHARS else content, fences=fences)}
+    points = {
+        sign.name: sign.points
+        for sign in broken_off(content[-_TAIL_CHARS:] if len(content) > 4 * _TAIL_CHARS else content, fences=fences)
+    }
     reference = reference_text(context.reference)
     body = content.rstrip()
     known = reference + "\n" + context.prompt_text[-200_000:] + "\n" + body[:-1]

@@ -4,15 +4,10 @@ import json
 import re
 from typing import NamedTuple
 
+from soak.classify.words import NUMBER_WORDS, SELDOM_ENDING, UNENDING
+
 _FENCE = re.compile(r"^[ \t]{0,12}(`{3,}|~{3,})", re.MULTILINE)
 _HUNK = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@", re.MULTILINE)
-# Words of English that no sentence ends with. Prepositions that do end sentences ("turn it on") are left out.
-_UNENDING = frozenset(
-    "the a an and or but of nor my your our their its every because than whose into onto from with via per "
-    "if whether while although unless until since is are was were am be been being has have had will would shall should could "
-    "can may might must which who we i he she they".split()
-)
-_WEAK_UNENDING = frozenset("is are was were be been has have had will would should could can may might must i".split())
 _TAGS = (("<tool_call>", "</tool_call>"), ("<think>", "</think>"), ("<function=", "</function>"))
 _INTENT = re.compile(
     r"(?:^|[.!?:\n]\s*|\b(?:so|now|first|next|then|ok|okay|alright|great|good|perfect),?\s+)"
@@ -21,11 +16,12 @@ _INTENT = re.compile(
     r"[^.!?\n]{2,200}[.:\u2026!]{0,3}\s*\Z",
     re.IGNORECASE,
 )
-_CONDITIONAL = re.compile(r"\b(?:if you|would you|should you|when you|once you|let me know|happy to)\b|\?\s*\Z", re.IGNORECASE)
+_CONDITIONAL = re.compile(
+    r"\b(?:if you|would you|should you|when you|once you|let me know|happy to)\b|\?\s*\Z", re.IGNORECASE
+)
 _WORD_END = re.compile(r"[^\W\d_]+\Z")
 _LIST_ITEM = re.compile(r"^\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
 _NUMBERED = re.compile(r"^\s*(\d{1,3})[.)]\s+\S", re.MULTILINE)
-_COUNT_WORDS = {name: at for at, name in enumerate("two three four five six seven eight nine ten".split(), start=2)}
 _PROMISED = re.compile(
     r"\b(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten)\s+(?:[a-z]+\s+){0,2}"
     r"(?:points|places|steps|changes|things|reasons|files|ways|issues|problems|items|parts|options|cases|bugs|fixes)\b[^\n]{0,80}:",
@@ -118,7 +114,7 @@ def missing_items(text: str) -> bool:
     if promised is None:
         return False
     word = promised.group(1).lower()
-    wanted = int(word) if word.isdecimal() else _COUNT_WORDS[word]
+    wanted = int(word) if word.isdecimal() else NUMBER_WORDS[word]
     numbers = [int(number) for number in _NUMBERED.findall(text[promised.end() :])]
     return bool(numbers) and numbers[0] == 1 and max(numbers) < wanted <= 20
 
@@ -144,8 +140,8 @@ def _last_line(body: str, text: str) -> list[Sign]:
     signs: list[Sign] = []
     if missing_items(body):
         signs.append(Sign("short_list", 2, start))
-    if last and len(words) >= 2 and last.group().lower() in _UNENDING and last.group().islower():
-        signs.append(Sign("unending_word", 1 if last.group() in _WEAK_UNENDING else 2, start))
+    if last and len(words) >= 2 and last.group().lower() in UNENDING and last.group().islower():
+        signs.append(Sign("unending_word", 1 if last.group() in SELDOM_ENDING else 2, start))
         if len(words) >= 4:
             signs.append(Sign("open_sentence", 1, start))
     elif last and len(words) >= 6 and text == body and not _LIST_ITEM.match(line) and line[:1] not in "#|>*`<$":

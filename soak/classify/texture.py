@@ -7,8 +7,9 @@ Kind = Literal["blank", "symbols", "numbers", "words", "code", "prose"]
 
 _WORD = re.compile(r"[^\W\d_]{2,}")
 _CJK_LETTER = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_CODE_SIGNS = frozenset("{}[]()<>=;|\\/_&$#@^~+*\"`")
+_CODE_SIGNS = frozenset('{}[]()<>=;|\\/_&$#@^~+*"`')
 _ROW_END = re.compile(r"\n|\\n|[,;|\t]\s*$")
+_NEXT_WORD = re.compile(r"(?<=[^\W\d_])[,;:.]? (?=[^\W\d_])")
 _HEX_WORD = re.compile(r"\b(?:0x)?[0-9a-fA-F]+\b")
 
 
@@ -43,11 +44,17 @@ def _kind(visible: list[str], text: str, words: int) -> Kind:
         return "numbers"
     if signs > 0.04:
         return "code"
-    return "prose" if words >= 3 else "words"
+    if words < 3:
+        return "words"
+    # Sentences put words beside words; rows of data put separators and numbers between them.
+    spaced = len(_NEXT_WORD.findall(text)) + len(_CJK_LETTER.findall(text)) // 2
+    return "prose" if spaced >= 0.5 * (words - 1) else "code"
 
 
 def _mostly_hex(text: str) -> bool:
     """Whether the words are bytes or hashes (all of hex digits, some digit among them)."""
     found = _HEX_WORD.findall(text)
     length = sum(map(len, found))
-    return length > 0.8 * sum(char.isalnum() for char in text) and any(char.isdigit() for word in found for char in word)
+    return length > 0.8 * sum(char.isalnum() for char in text) and any(
+        char.isdigit() for word in found for char in word
+    )

@@ -35,8 +35,8 @@ class Tracker:
     """Notices loops in one stream of token numbers. Feed it in any portions; what it notices is the same."""
 
     __slots__ = (
-        "_bar_redundant", "_bar_run", "_copies", "_cusum", "_key", "_lag", "_new", "_old", "_onset", "_quiet", "_recent",
-        "_run", "_trimmed", "loops", "seen",
+        "_bar_redundant", "_bar_run", "_copies", "_cusum", "_key", "_lag", "_new", "_old", "_onset", "_quiet",
+        "_recent", "_run", "_trimmed", "loops", "seen",
     )  # fmt: skip
 
     def __init__(self, settings: Settings) -> None:
@@ -105,7 +105,9 @@ class Tracker:
 
     def _note(self, position: int, lag: int, run: int, onset: int) -> None:
         periodic = run >= self._copies * lag > 0
-        loop = Loop(position + 1 - run - lag if periodic else max(0, onset - GRAM), position + 1, lag if periodic else 0)
+        loop = Loop(
+            position + 1 - run - lag if periodic else max(0, onset - GRAM), position + 1, lag if periodic else 0
+        )
         if len(self.loops) < _MAX_LOOPS:
             self.loops.append(loop)
 

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from soak.app.audience import Opening
 from soak.check import deltas
 from soak.facts import EngineSample, Record, TurnKey
-from soak.report import printable
+from soak.report import escape_terminal
 
 _RATE_WINDOW_S = 60.0
 
@@ -92,10 +92,14 @@ class Board:
 def finding_line(record: Record) -> str | None:
     """Return one line about a turn that is not ok, safe to print; None for one that is."""
     if record.judgement is None:
-        return f"{record.key} {record.outcome}: {printable(record.reason or '')}" if record.outcome != "skipped" else None
+        return (
+            f"{record.key} {record.outcome}: {escape_terminal(record.reason or '')}"
+            if record.outcome != "skipped"
+            else None
+        )
     if record.judgement.class_ == "ok":
         return None
-    return f"{record.key} {record.judgement.class_}: {printable(record.judgement.reason)}"
+    return f"{record.key} {record.judgement.class_}: {escape_terminal(record.judgement.reason)}"
 
 
 def duration(seconds: float | None) -> str:

@@ -7,17 +7,21 @@ import typer
 
 from soak.app.corpora import corpora, corpus, import_into, problems_of
 from soak.cli.door import command, out, say
+from soak.cli.tables import corpora_table, corpus_table, episode_text, import_text
 from soak.errors import CorpusError
 from soak.facts import encode
-from soak.report import terminal_corpora, terminal_corpus, terminal_episode, terminal_import
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command("import", epilog="Example: soak import session.traj.json --into transcripts/mine")(command(import_command))
-    group = typer.Typer(no_args_is_help=True, help="Look at corpora: episodes, turns, depth, licence, hash.", rich_markup_mode=None)
+    app.command("import", epilog="Example: soak import session.traj.json --into transcripts/mine")(
+        command(import_command)
+    )
+    group = typer.Typer(
+        no_args_is_help=True, help="Look at corpora: episodes, turns, depth, licence, hash.", rich_markup_mode=None
+    )
     group.command("list", epilog="Example: soak corpus list")(command(list_command))
     group.command("show", epilog="Example: soak corpus show swe_agent")(command(show_command))
     group.command("check", epilog="Example: soak corpus check transcripts/mine")(command(check_command))
@@ -32,7 +36,7 @@ def import_command(
 ) -> int:
     """Turn foreign transcripts into a corpus; says what was read, dropped and repaired, and why."""
     report = import_into(sources, into, format_)
-    out(encode(report).decode() if as_json else terminal_import(report))
+    out(encode(report).decode() if as_json else import_text(report))
     say(f"\ncorpus: {into}\nlook at it: soak corpus show {into}")
     return 0
 
@@ -40,7 +44,7 @@ def import_command(
 def list_command(as_json: JsonFlag = False) -> int:
     """List the corpora that a scenario can name."""
     found = corpora()
-    out(encode(found).decode() if as_json else terminal_corpora(found))
+    out(encode(found).decode() if as_json else corpora_table(found))
     return 0
 
 
@@ -52,12 +56,13 @@ def show_command(
     """Show a corpus: its episodes, or one episode message by message."""
     found = corpus(name)
     if episode is None:
-        out(encode(found.outline).decode() if as_json else terminal_corpus(found.outline, found.episodes))
+        document = {"corpus": found.outline, "episodes": found.episodes}
+        out(encode(document).decode() if as_json else corpus_table(found.outline, found.episodes))
         return 0
     chosen = next((one for one in found.corpus.episodes if one.id == episode), None)
     if chosen is None:
         raise CorpusError(f"{name} has no episode {episode}", why="the id is unknown", hint=f"soak corpus show {name}")
-    out(encode(chosen).decode() if as_json else terminal_episode(chosen))
+    out(encode(chosen).decode() if as_json else episode_text(chosen))
     return 0
 
 
@@ -67,5 +72,9 @@ def check_command(
 ) -> int:
     """Check a corpus: format, links, calls without results and the like; exit code 4 if it cannot be replayed."""
     problems = problems_of(name)
-    out(encode(problems).decode() if as_json else "\n".join(f"{p.severity}: {p.episode} {p.text}" for p in problems) or "ok")
-    return 4 if any(problem.severity == "error" for problem in problems) else 0
+    out(
+        encode(problems).decode()
+        if as_json
+        else "\n".join(f"{p.severity}: {p.episode} {p.text}" for p in problems) or "ok"
+    )
+    return 4 if any(problem.severity == "problem" for problem in problems) else 0

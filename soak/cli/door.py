@@ -18,7 +18,7 @@ _debug = False
 
 def set_debug(on: bool) -> None:
     """Show tracebacks of errors from now on."""
-    global _debug  # noqa: PLW0603 - one process, one command line
+    global _debug
     _debug = on
 
 

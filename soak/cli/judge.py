@@ -29,7 +29,9 @@ RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder."
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
-    app.command("check", epilog="Example: soak check runs/swe_agent-20260101-120000-9f3a --json")(command(check_command))
+    app.command("check", epilog="Example: soak check runs/swe_agent-20260101-120000-9f3a --json")(
+        command(check_command)
+    )
     app.command("compare", epilog="Example: soak compare runs/before runs/after --markdown")(command(compare_command))
     app.command("show", epilog="Example: soak show runs/mine smoke-1:2:0:candidate")(command(show_command))
     app.command("classify", epilog="Example: soak classify answers.jsonl --json")(command(classify_command))
@@ -37,14 +39,18 @@ def register(app: typer.Typer) -> None:
 
 def check_command(
     run_dir: RunArgument,
-    classify: Annotated[list[str] | None, typer.Option("--classify", help="Change a classifier setting: name=number.")] = None,
+    classify: Annotated[
+        list[str] | None, typer.Option("--classify", help="Change a classifier setting: name=number.")
+    ] = None,
     pass_if: Annotated[
         list[str] | None, typer.Option("--pass-if", help="Judge by these instead: --pass-if 'rate.error <= 1%'.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print soak.summary/1 on stdout.")] = False,
 ) -> int:
     """Judge a stored run again, with this soak's classifiers and other thresholds if given; needs no server."""
-    summary = check_run(run_dir, Rejudging(classify=_numbers(classify or []), pass_if=tuple(pass_if) if pass_if else None))
+    summary = check_run(
+        run_dir, Rejudging(classify=_numbers(classify or []), pass_if=tuple(pass_if) if pass_if else None)
+    )
     out(encode(summary).decode() if as_json else terminal_summary(summary))
     return exit_code_of(summary)
 
@@ -57,7 +63,9 @@ def compare_command(
 ) -> int:
     """Set two arms side by side: failure counts, wall clock, and whether the difference means anything."""
     if as_json and markdown:
-        raise UsageError("--json and --markdown were both given", why="stdout holds one document", hint="give one of them")
+        raise UsageError(
+            "--json and --markdown were both given", why="stdout holds one document", hint="give one of them"
+        )
     comparison = compare_runs(baseline, candidate)
     if as_json:
         out(encode(comparison).decode())
@@ -78,17 +86,21 @@ def show_command(
         return 0
     shown = show_turn(run_dir, turn)
     if not raw:
-        out(terminal_turn(shown.record, shown.prefix, shown.reference))
+        out(terminal_turn(shown.record, shown.prefix, shown.raw, reference=shown.reference))
         return 0
     if shown.raw is None:
-        raise UsageError(f"no raw bytes are kept of {turn}", why="they are kept of bad turns only", hint="leave out --raw")
+        raise UsageError(
+            f"no raw bytes are kept of {turn}", why="they are kept of bad turns only", hint="leave out --raw"
+        )
     sys.stdout.buffer.write(shown.raw)
     return 0
 
 
 def classify_command(
     file: Annotated[str, typer.Argument(help="A JSONL file of answers, or - for stdin.")] = "-",
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object a line (else: id, class, reason).")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print one JSON object a line (else: id, class, reason).")
+    ] = False,
 ) -> int:
     """Judge answers given as JSONL, one a line; no server, no run."""
     with _lines(file) as lines:
@@ -106,7 +118,9 @@ def _lines(file: str) -> Iterator[IO[bytes]]:
         with Path(file).open("rb") as lines:
             yield lines
     except OSError as error:
-        raise TranscriptError(f"{file} cannot be read", why=error.strerror or str(error), hint="check the path") from error
+        raise TranscriptError(
+            f"{file} cannot be read", why=error.strerror or str(error), hint="check the path"
+        ) from error
 
 
 def _numbers(texts: list[str]) -> dict[str, float]:
@@ -117,6 +131,8 @@ def _numbers(texts: list[str]) -> dict[str, float]:
             numbers[name] = float(value)
         except ValueError:
             raise UsageError(
-                f"--classify {text} cannot be read", why="it is not name=number", hint="soak/classify/README.md lists them"
+                f"--classify {text} cannot be read",
+                why="it is not name=number",
+                hint="soak/classify/README.md lists them",
             ) from None
     return numbers

@@ -8,7 +8,7 @@ from soak.app.audience import Opening
 from soak.cli.board import Board, duration, finding_line, rounded
 from soak.cli.logs import LogSink
 from soak.facts import CLASSES, EngineSample, Event, Record, Signal, TurnKey
-from soak.report import printable
+from soak.report import escape_terminal
 
 
 class LineView:
@@ -23,7 +23,7 @@ class LineView:
 
     def preparing(self, step: str, detail: str) -> None:
         """Log a step of preparation."""
-        self._log.info(step, detail=printable(detail))
+        self._log.info(step, detail=escape_terminal(detail))
 
     def opening(self, opening: Opening) -> None:
         """Log what begins; from here on the lines also go to the run's own log."""
@@ -44,7 +44,9 @@ class LineView:
 
     def signal(self, key: TurnKey, signal: Signal) -> None:
         """Log what was noticed in mid-stream."""
-        self._log.warning("noticed", turn=str(key), what=signal.kind, at_token=signal.at_token, text=printable(signal.text))
+        self._log.warning(
+            "noticed", turn=str(key), what=signal.kind, at_token=signal.at_token, text=escape_terminal(signal.text)
+        )
 
     def ended(self, record: Record) -> None:
         """Log a turn that is not ok, and now and then the counts."""
@@ -57,7 +59,7 @@ class LineView:
 
     def event(self, event: Event) -> None:
         """Log what happened to the run."""
-        self._log.info(event.kind, arm=event.arm, text=printable(event.text))
+        self._log.info(event.kind, arm=event.arm, text=escape_terminal(event.text))
 
     def sample(self, sample: EngineSample) -> None:
         """Take an engine sample."""

@@ -12,7 +12,7 @@ from rich.text import Text
 from soak.app.audience import Opening
 from soak.cli.board import Board, duration, finding_line, rounded
 from soak.facts import CLASSES, EngineSample, Event, Record, Signal, TurnKey
-from soak.report import printable
+from soak.report import escape_terminal
 
 _RECENT = 6
 
@@ -30,7 +30,7 @@ class LiveView:
     def preparing(self, step: str, detail: str) -> None:
         """Show a step of preparation; each step on a line of its own."""
         if step != self._step:
-            self._console.print(Text.assemble((f"{step} ", "bold"), printable(detail)))
+            self._console.print(Text.assemble((f"{step} ", "bold"), escape_terminal(detail)))
             self._step = step
 
     def opening(self, opening: Opening) -> None:
@@ -46,7 +46,7 @@ class LiveView:
 
     def signal(self, key: TurnKey, signal: Signal) -> None:
         """Show what was noticed in mid-stream, at once."""
-        self._note(f"{key} noticed {signal.kind} at token {signal.at_token}: {printable(signal.text)}", "yellow")
+        self._note(f"{key} noticed {signal.kind} at token {signal.at_token}: {escape_terminal(signal.text)}", "yellow")
 
     def ended(self, record: Record) -> None:
         """Count the end of a turn, and show it if it is not ok."""
@@ -56,7 +56,7 @@ class LiveView:
 
     def event(self, event: Event) -> None:
         """Show what happened to the run."""
-        self._note(f"{event.kind} {event.arm or ''} {printable(event.text)}", "cyan")
+        self._note(f"{event.kind} {event.arm or ''} {escape_terminal(event.text)}", "cyan")
 
     def sample(self, sample: EngineSample) -> None:
         """Take an engine sample."""

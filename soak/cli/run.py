@@ -17,10 +17,11 @@ from soak.cli.door import INTERRUPTED, command, out, say
 from soak.cli.lines import LineView
 from soak.cli.live import LiveView
 from soak.cli.logs import configure
+from soak.cli.tables import plan_text
 from soak.cli.together import Together
 from soak.errors import UsageError
 from soak.facts import encode
-from soak.report import terminal_plan, terminal_summary
+from soak.report import terminal_summary
 
 _BUDGETS = ("hours", "minutes", "passes", "turns")
 _STATE_EXIT = {"stopped": 6, "interrupted": INTERRUPTED, "engine_gone": 5}
@@ -44,22 +45,28 @@ def run_command(
     passes: Annotated[int | None, typer.Option(help="Budget: trips through the corpus.")] = None,
     turns: Annotated[int | None, typer.Option(help="Budget: planned turns for each arm.")] = None,
     target: Annotated[
-        str | None, typer.Option(help="URL of an OpenAI-compatible server, or `local`. Default: SOAK_TARGET, else local.")
+        str | None,
+        typer.Option(help="URL of an OpenAI-compatible server, or `local`. Default: SOAK_TARGET, else local."),
     ] = None,
     arm: Annotated[list[str] | None, typer.Option(help="NAME=URL or NAME=local; twice for a comparison.")] = None,
     model: Annotated[str | None, typer.Option(help="Model name; default: the only one the server lists.")] = None,
     in_flight: Annotated[int | None, typer.Option(help="Conversations at once.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of order, requests and salts.")] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", help="Change one scenario field: key=value, such as sampling.max_tokens=96.")
+        list[str] | None,
+        typer.Option("--set", help="Change one scenario field: key=value, such as sampling.max_tokens=96."),
     ] = None,
-    run_dir: Annotated[Path | None, typer.Option("--run", help="Where to keep the run; default: runs/SCENARIO-TIME.")] = None,
+    run_dir: Annotated[
+        Path | None, typer.Option("--run", help="Where to keep the run; default: runs/SCENARIO-TIME.")
+    ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Show what would be sent, and send nothing.")] = False,
     as_json: JsonFlag = False,
     log_json: LogJsonFlag = False,
 ) -> int:
     """Replay a scenario, judge each turn as it ends, keep everything in a run folder, print the summary."""
-    overrides = _overrides(set_ or [], dict(zip(_BUDGETS, (hours, minutes, passes, turns), strict=True)), in_flight, seed)
+    overrides = _overrides(
+        set_ or [], dict(zip(_BUDGETS, (hours, minutes, passes, turns), strict=True)), in_flight, seed
+    )
     target = target or (None if arm else os.environ.get("SOAK_TARGET") or None)
     order = RunOrder(
         scenario=scenario,
@@ -71,7 +78,7 @@ def run_command(
     )
     if plan:
         outline = outline_run(order)
-        out(encode(outline).decode() if as_json else terminal_plan(outline))
+        out(encode(outline).decode() if as_json else plan_text(outline))
         return 0
     if target is None and not arm:
         say("no --target and no SOAK_TARGET: starting the embedded local build (a real vLLM with a small model)")
@@ -105,7 +112,9 @@ def _overrides(
         changes[key.strip()] = value
     given = {f"budget.{name}": value for name, value in budget.items() if value is not None}
     if len(given) > 1:
-        raise UsageError("more than one budget was given", why=", ".join(given), hint="give one of --hours, --minutes, …")
+        raise UsageError(
+            "more than one budget was given", why=", ".join(given), hint="give one of --hours, --minutes, …"
+        )
     named = {**given, "load.in_flight": in_flight, "seed": seed}
     return {**changes, **{name: str(value) for name, value in named.items() if value is not None}}
 

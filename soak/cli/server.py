@@ -12,7 +12,7 @@ from soak.app.serving import serve
 from soak.cli.door import command, out, say
 from soak.facts import encode
 from soak.launch import Progress
-from soak.report import printable
+from soak.report import escape_terminal
 
 _MARKS = {"ok": "ok     ", "note": "note   ", "problem": "PROBLEM"}
 
@@ -52,11 +52,11 @@ def doctor_command(
 def _text(diagnosis: Diagnosis) -> str:
     lines = []
     for check in diagnosis.checks:
-        lines.append(f"{_MARKS[check.state]} {check.name}: {printable(check.text)}")
+        lines.append(f"{_MARKS[check.state]} {check.name}: {escape_terminal(check.text)}")
         if check.fix and check.state != "ok":
-            lines.append(f"        do: {printable(check.fix)}")
+            lines.append(f"        do: {escape_terminal(check.fix)}")
     return "\n".join(lines)
 
 
 def _report(progress: Progress) -> None:
-    say(f"{progress.step}: {printable(progress.detail)}")
+    say(f"{progress.step}: {escape_terminal(progress.detail)}")

@@ -8,9 +8,25 @@ ending, what makes it unusable becomes a `TargetError`.
 """
 
 from soak.client.compose import compose
+from soak.client.desk import Desk
+from soak.client.discover import discover
+from soak.client.lag import LoopLag
 from soak.client.refusal import context_limit_of
 from soak.client.request import Exchange, Request
+from soak.client.sdk import SdkClient
 from soak.client.target import Secret, Target
 from soak.client.wire import WireClient
 
-__all__ = ["Exchange", "Request", "Secret", "Target", "WireClient", "compose", "context_limit_of"]
+__all__ = [
+    "Desk",
+    "Exchange",
+    "LoopLag",
+    "Request",
+    "SdkClient",
+    "Secret",
+    "Target",
+    "WireClient",
+    "compose",
+    "context_limit_of",
+    "discover",
+]

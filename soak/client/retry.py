@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 import msgspec
-from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_attempt, wait_exponential_jitter
+from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_attempt, wait_exponential, wait_random
 
 from soak.client.attempt import Stream
 from soak.facts import Attempt, Retries
@@ -50,4 +50,5 @@ def _pause(state: RetryCallState, most_s: float) -> float:
     if asked is not None:
         return min(asked, most_s)
     first = min(_FIRST_PAUSE_S, most_s)
-    return float(min(wait_exponential_jitter(initial=first, max=most_s, jitter=first)(state), most_s))
+    pause = wait_exponential(multiplier=first, max=most_s) + wait_random(0, first)
+    return float(min(pause(state), most_s))

@@ -44,10 +44,20 @@ class Watch:
         left = due - perf_counter()
         loop = asyncio.get_running_loop()
         if left > 0:
-            self._handle = loop.call_later(left, self._check)
+            # Looking at least once a gap keeps it exact: what is read between two looks is due after the second.
+            self._handle = loop.call_later(min(left, self._deadlines.gap_s), self._check)
             return
         self.fired = kind
         self._timeout.reschedule(loop.time())
+
+    def words(self) -> str:
+        """Return the sentence for the deadline that passed."""
+        limits = self._deadlines
+        if self.fired == "deadline_first_chunk":
+            return f"no text within {limits.first_chunk_s:g} s"
+        return (
+            f"silent for {limits.gap_s:g} s" if self.fired == "deadline_gap" else f"not done after {limits.turn_s:g} s"
+        )
 
     def _due(self) -> tuple[float, Closed]:
         fold, limits = self._stream.fold, self._deadlines

@@ -24,7 +24,7 @@ _READ_BUFFER_BYTES = 256 * 1024
 # Below the 5 s after which uvicorn drops an idle connection, so that we do not send into one just closed.
 _KEEP_ALIVE_S = 4.0
 _AFTER_DONE_S = 0.25
-_NOT_STREAMS = ("application/json", "text/html")
+NOT_STREAMS = ("application/json", "text/html")
 
 
 def encode_body(body: dict[str, Any]) -> bytes:
@@ -98,7 +98,7 @@ class WireClient:
             async with watch:
                 await self._send(payload, request, stream)
         except TimeoutError as error:
-            stream.close(watch.fired or "broken", None if watch.fired else f"connecting took too long: {error}")
+            stream.close(watch.fired or "broken", watch.words() if watch.fired else f"no connection: {error}")
         except aiohttp.ClientError as error:
             _broke(stream, error)
         except ValueError as error:  # aiohttp's for a head or a chunk size that is no HTTP
@@ -112,7 +112,7 @@ class WireClient:
         async with self._session.post(url, data=payload, headers=headers, allow_redirects=False) as response:
             try:
                 stream.head(response.status, response.headers)
-                if response.status != 200 or response.content_type in _NOT_STREAMS:
+                if response.status != 200 or response.content_type in NOT_STREAMS:
                     await _read_refusal(response, stream)
                 else:
                     await _read_stream(response.content, stream)

@@ -49,7 +49,7 @@ def read_transcripts(paths: Sequence[Path], format: str | None = None) -> Import
     Return the episodes in these files and folders (their .json, .jsonl, .ndjson and .traj files, at any depth).
 
     `format` is one of `FORMATS`; None recognises each file by content. A file named by itself must be of a known
-    format; one found in a folder is passed over and reported. Raises `TranscriptError` naming the file and line that is wrong.
+    format; one found in a folder is passed over and reported. Raises `TranscriptError` naming the file and line.
     """
     module = _module(format)
     seen: set[str] = set()

@@ -38,7 +38,7 @@ class Replay:
         starts: Mapping[TurnKey, int],
         done: frozenset[TurnKey] = frozenset(),
         used_s: float = 0.0,
-        stop_if: Callable[[Record], str | None] = lambda record: None,
+        stop_if: Callable[[Record], str | None] = lambda _: None,
     ) -> None:
         self._plan = plan
         self._scenario = plan.scenario

@@ -4,7 +4,7 @@ from soak.plan import Conversation
 
 
 class PassWatch:
-    """Counts open conversations and sent turns of each pass, so that an endless plan of skipped turns comes to an end."""
+    """Counts open conversations and sent turns of each pass, so that an endless plan of skipped turns ends."""
 
     def __init__(self) -> None:
         self._open: dict[int, int] = {}

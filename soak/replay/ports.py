@@ -11,7 +11,11 @@ class StreamClient(Protocol):
     """Sends one request and folds what comes back."""
 
     async def exchange(self, request: Request, sink: Callable[[Chunk], bool]) -> Exchange:
-        """Stream one answer; `sink` sees each chunk and returns True to have the stream closed. Never raises for the server's faults."""
+        """
+        Stream one answer; `sink` sees each chunk and returns True to have the stream closed.
+
+        Never raises for the server's faults.
+        """
         ...
 
 

@@ -8,14 +8,26 @@ from soak.report.figures import count, decimal, interval, p_value, seconds
 from soak.report.style import Style
 from soak.report.table import markdown_table, terminal_table
 
-_HEADER = ["class", "baseline", "candidate", "only b / c", "difference, points", "rate ratio", "p", "p corrected", "result"]
+_HEADER = [
+    "class",
+    "baseline",
+    "candidate",
+    "only b / c",
+    "difference, points",
+    "rate ratio",
+    "p",
+    "p corrected",
+    "result",
+]
+
+_CHANGE_SHOWN_S = 0.05
 
 
 def terminal_comparison(comparison: Comparison, width: int = 100, colour: bool = False) -> str:
     """
-    Return the comparison as text: verdict and sentence first, what voids it, classes, time. Ends with a line break.
+    Return the comparison as text: verdict and sentence first, what voids it, classes, time.
 
-    Prose is wrapped at `width` (40 to 200) columns; tables may be wider. With `colour`, verdict and results in ANSI colours.
+    Prose is wrapped at `width` (40 to 200) columns; tables may be wider. `colour` puts verdict and results in colours.
     """
     width, style = min(max(width, 40), 200), Style(colour)
     lines = [f"{style.verdict(comparison.verdict)} — {_names(comparison)}", ""]
@@ -26,7 +38,7 @@ def terminal_comparison(comparison: Comparison, width: int = 100, colour: bool =
     table = terminal_table(_HEADER, [_row(name, found, style) for name, found in comparison.classes.items()])
     lines += ["", f"  {_exposure(comparison)}", style.bold(table[0]), *table[1:]]
     lines += ["", *(f"  {line}" for line in _clock(comparison.wall_clock))]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)
 
 
 def _names(comparison: Comparison) -> str:
@@ -34,7 +46,8 @@ def _names(comparison: Comparison) -> str:
 
 
 def _exposure(comparison: Comparison) -> str:
-    return f"{count(comparison.pairs)} paired turns in {count(comparison.clusters)} episodes, {count(comparison.unpaired)} unpaired"
+    pairs, clusters, unpaired = (count(n) for n in (comparison.pairs, comparison.clusters, comparison.unpaired))
+    return f"{pairs} paired turns, {unpaired} unpaired, {clusters} episodes"
 
 
 def _row(name: str, found: ClassComparison, style: Style) -> list[str]:
@@ -58,8 +71,10 @@ def _difference(found: ClassComparison) -> str:
 
 
 def _ratio(found: ClassComparison) -> str:
-    return decimal(found.rate_ratio) if found.rate_ratio is None else (
-        f"{decimal(found.rate_ratio)} ({interval(found.rate_ratio_ci95)})"
+    return (
+        decimal(found.rate_ratio)
+        if found.rate_ratio is None
+        else (f"{decimal(found.rate_ratio)} ({interval(found.rate_ratio_ci95)})")
     )
 
 
@@ -74,6 +89,7 @@ def _clock(clock: WallClock) -> list[str]:
     lines += [
         f"  {'+' if change > 0 else '−'}{seconds(abs(change))} in pairs whose worse turn is {one_line(name, 30)}"
         for name, change in sorted(clock.explained_by.items(), key=lambda item: -abs(item[1]))
+        if abs(change) >= _CHANGE_SHOWN_S
     ]
     if clock.ratio_ok is not None:
         lines.append(f"  ratio {decimal(clock.ratio_ok)} ({interval(clock.ratio_ok_ci95)}) where both turns are ok")
@@ -83,7 +99,7 @@ def _clock(clock: WallClock) -> list[str]:
 
 
 def markdown_comparison(comparison: Comparison) -> str:
-    """Return the comparison as markdown: one paragraph to read, the figures folded away. Ends with a line break."""
+    """Return the comparison as markdown: one paragraph to read, the figures folded away."""
     names = f"{escape_markdown(comparison.baseline)} → {escape_markdown(comparison.candidate)}"
     lines = [f"**{comparison.verdict.upper()}** — {names}", "", escape_markdown(comparison.sentence)]
     if comparison.invalid:
@@ -93,7 +109,11 @@ def markdown_comparison(comparison: Comparison) -> str:
         for name, found in comparison.classes.items()
     ]
     lines += ["", "<details><summary>Figures</summary>", "", f"{_exposure(comparison)}. Intervals are 95 %.", ""]
-    lines += [*markdown_table(_HEADER, rows), "", *(f"- {escape_markdown(text.strip())}" for text in _clock(comparison.wall_clock))]
+    lines += [
+        *markdown_table(_HEADER, rows),
+        "",
+        *(f"- {escape_markdown(text.strip())}" for text in _clock(comparison.wall_clock)),
+    ]
     tests = {found.test for found in comparison.classes.values()}
     lines += [f"- tests: {escape_markdown('; '.join(sorted(tests)))}", "", "</details>"]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines)

@@ -1,19 +1,21 @@
 """
 Hostile text made harmless.
 
-On a terminal, control characters can move the cursor, rewrite what was printed, change the title or answer for the user;
-bidirectional and zero-width characters can make text read as something else. In markdown, answers can open links,
-images, HTML and mentions. Here every such character is shown as what it is, never passed on.
+On a terminal, control characters can move the cursor, rewrite what was printed, change the title or answer for the
+user; bidirectional and zero-width characters can make text read as something else. In markdown, answers can open
+links, images, HTML and mentions. Here every such character is shown as what it is, never passed on.
 """
 
 import re
 import unicodedata
 
 _SHOWN = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
-_MARKUP = re.compile(r"([\\`*_\[\]#!|~$])")
-_ENTITIES = {"&": "&amp;", "<": "&lt;", ">": "&gt;", "@": "&#64;"}
-_LINK = re.compile(r":(?=//)|(?<=www)\.", re.IGNORECASE)  # what makes a bare address a link
-_LINE_START = re.compile(r"^([-+=]|\d+(?=[.)]))")  # what makes a line a list, a rule or a heading
+_ACTIVE = re.compile(
+    r"[\\`*_\[\]#!|~$&<>@]"  # emphasis, code, links, images, tables, formulas, entities, HTML, mentions
+    r"|:(?=//)|(?<=www)\."  # a bare address
+    r"|^[-+](?=\s|$)|^[-=](?=[-=\s]*$)|^\d(?=\d*[.)](?:\s|$))",  # a list, a rule or a heading
+    re.IGNORECASE,
+)
 
 
 def escape_terminal(text: str, *, keep_lines: bool = False) -> str:
@@ -40,10 +42,12 @@ def _visible(char: str, keep_lines: bool) -> str:
 
 def escape_markdown(text: str) -> str:
     """Return `text` on one line with nothing that markdown or HTML would act on: markup, links, mentions, entities."""
-    entities = "".join(_ENTITIES.get(char, char) for char in escape_terminal(text))
-    unlinked = _LINK.sub(lambda found: f"&{ord(found[0])};", entities)
-    marked = re.sub(r"&(\d+;)", r"&#\1", _MARKUP.sub(r"\\\1", unlinked).replace("&\\#", "&#"))
-    return _LINE_START.sub(r"&#8203;\1", marked)
+    return _ACTIVE.sub(lambda found: _inert(found[0]), escape_terminal(text))
+
+
+def _inert(char: str) -> str:
+    """Return a character so that markdown shows it and does nothing: as an entity where a backslash would not do."""
+    return f"\\{char}" if char in "\\`*_[]#!|~$" else f"&#{ord(char)};"
 
 
 def shorten(text: str, length: int) -> str:
@@ -55,6 +59,11 @@ def shorten(text: str, length: int) -> str:
     return f"{text[:head]}…{text[len(text) - tail :]}"
 
 
+def printable(text: str) -> str:
+    """Return `text` on one line, safe to print, at most 400 characters long."""
+    return one_line(text, 400)
+
+
 def one_line(text: str, length: int) -> str:
-    """Return `text` escaped for a terminal on one line of at most `length` characters; only what can be shown is read."""
+    """Return `text` escaped for a terminal on one line of at most `length` characters."""
     return shorten(escape_terminal(shorten(text, 4 * length)), length)

@@ -1,4 +1,4 @@
-"""One run's summary for a terminal: verdict first, then classes, the worst turns, speed, engine, and what to do next."""
+"""One run's summary for a terminal: verdict first, then classes, the worst turns, speed, engine, what to do next."""
 
 import textwrap
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ _MEANING = {
     "unknown": "there is too little evidence to say",
 }
 _WORST_SHOWN = 5
+_CLASS_WIDTH = max(map(len, CLASSES))
 _MAX_WIDTH = 200
 
 
@@ -22,20 +23,22 @@ def terminal_summary(summary: Summary, width: int = 100, colour: bool = False) -
     """
     Return the summary as text of about `width` columns (40 to 200); with `colour`, verdict and classes in ANSI colours.
 
-    Tables may be wider where columns need it. Ends with a line break.
+    Tables may be wider where columns need it.
     """
     width, style = min(max(width, 40), _MAX_WIDTH), Style(colour)
     lines = _verdict(summary, width, style)
     lines += ["", *_classes(summary.arms, style)]
     for name, arm in summary.arms.items():
         lines += ["", *_arm(name, arm, width, style, named=len(summary.arms) > 1)]
-    lines += ["", *_next(summary, width)]
-    return "\n".join(lines) + "\n"
+    lines += ["", *_next(summary)]
+    return "\n".join(lines)
 
 
 def _verdict(summary: Summary, width: int, style: Style) -> list[str]:
     scenario = one_line(summary.scenario, 60)
-    first = f"{style.verdict(summary.verdict)} — {_MEANING[summary.verdict]} ({scenario}, {one_line(summary.state, 20)})"
+    first = (
+        f"{style.verdict(summary.verdict)} — {_MEANING[summary.verdict]} ({scenario}, {one_line(summary.state, 20)})"
+    )
     lines = [first]
     for reason in summary.reasons:
         lines += _wrapped(escape_terminal(reason), width)
@@ -55,7 +58,8 @@ def _classes(arms: Mapping[str, ArmSummary], style: Style) -> list[str]:
         for class_ in CLASSES:
             turns = getattr(arm.turns, class_)
             label = f"{lead}{class_}"
-            rate, bound = share(arm.rate.get(class_)), share(arm.rate_upper95.get(class_))
+            rate = share(arm.rate.get(class_))
+            bound = "" if class_ == "ok" else share(arm.rate_upper95.get(class_))
             rows.append([label, count(turns), rate, bound, seconds(arm.busy_s.get(class_))])
         rows.append([f"{lead}finished", count(arm.turns.finished), "", "", seconds(sum(arm.busy_s.values()))])
         rows += [
@@ -70,20 +74,24 @@ def _classes(arms: Mapping[str, ArmSummary], style: Style) -> list[str]:
 def _arm(name: str, arm: ArmSummary, width: int, style: Style, *, named: bool) -> list[str]:
     lines = [style.bold(one_line(name, 60))] if named else []
     lines += [_build(arm)]
-    if arm.worst:
-        shown = arm.worst[:_WORST_SHOWN]
-        lines += [style.bold(f"  worst turns ({len(shown)} of {_bad(arm)} not ok)")]
-        lines += [
-            f"    {one_line(turn.turn, 60)}  {style.turn_class(turn.class_)}  "
-            f"{one_line(turn.reason, max(width - 40, 40))}" + (f" ({count(turn.tokens)} tokens)" if turn.tokens else "")
-            for turn in shown
-        ]
+    lines += _worst(arm, width, style)
     lines += [_speed(arm), *_latency(arm), _engine(arm), *_skipped(arm)]
     return lines
 
 
-def _bad(arm: ArmSummary) -> int:
-    return arm.turns.finished - arm.turns.ok
+def _worst(arm: ArmSummary, width: int, style: Style) -> list[str]:
+    """Return a line of evidence for each of the worst turns."""
+    shown = arm.worst[:_WORST_SHOWN]
+    if not shown:
+        return []
+    names = [one_line(turn.turn, 60) for turn in shown]
+    lines = [style.bold(f"  worst turns ({len(shown)} of {arm.turns.finished - arm.turns.ok} not ok)")]
+    for name, turn in zip(names, shown, strict=True):
+        class_ = style.turn_class(turn.class_) + " " * (_CLASS_WIDTH - len(turn.class_))
+        size = f" ({count(turn.tokens)} tokens)" if turn.tokens else ""
+        lead = max(map(len, names))
+        lines.append(f"    {name:<{lead}}  {class_}  {one_line(turn.reason, max(width - lead - 20, 40))}{size}")
+    return lines
 
 
 def _build(arm: ArmSummary) -> str:
@@ -97,10 +105,8 @@ def _build(arm: ArmSummary) -> str:
 def _speed(arm: ArmSummary) -> str:
     tokens = arm.tokens
     lost = None if tokens.completion is None or tokens.usable is None else tokens.completion - tokens.usable
-    return (
-        f"  speed: {decimal(arm.usable_tokens_per_s, 1)} usable tokens/s over {seconds(arm.wall_s)}"
-        f" ({count(tokens.usable)} of {count(tokens.completion)} completion tokens usable, {count(lost)} spent on turns not ok)"
-    )
+    of_all = f"{count(tokens.usable)} of {count(tokens.completion)} completion tokens, {count(lost)} spent on bad turns"
+    return f"  speed: {decimal(arm.usable_tokens_per_s, 1)} usable tokens/s over {seconds(arm.wall_s)} ({of_all})"
 
 
 def _latency(arm: ArmSummary) -> list[str]:
@@ -110,7 +116,9 @@ def _latency(arm: ArmSummary) -> list[str]:
         [name, *(milliseconds(value) for value in (of.p50, of.p95, of.p99))]
         for name, of in (("first token", arm.ttft_ms), ("per token", arm.tpot_ms), ("whole turn", arm.e2e_ms))
     ]
-    cut = [f"    {count(arm.censored)} turns were cut by a limit and are left out of these times"] if arm.censored else []
+    cut = (
+        [f"    {count(arm.censored)} turns were cut by a limit and are left out of these times"] if arm.censored else []
+    )
     return [*terminal_table(["latency", "p50", "p95", "p99"], rows), *cut]
 
 
@@ -129,7 +137,7 @@ def _skipped(arm: ArmSummary) -> list[str]:
     return [f"    skipped {count(turns)}: {one_line(reason, 100)}" for reason, turns in arm.skipped_reasons.items()]
 
 
-def _next(summary: Summary, width: int) -> list[str]:
+def _next(summary: Summary) -> list[str]:
     """Return the commands worth typing next."""
     run = one_line(summary.run, 200)
     steps = []
@@ -141,4 +149,4 @@ def _next(summary: Summary, width: int) -> list[str]:
     if len(summary.arms) > 1:
         steps.append(f"soak compare {run}")
     steps = steps or [f"soak show {run}"]
-    return ["next:", *(f"  {step}" for step in steps), *_wrapped(f"run folder: {run}", width, bullet="")]
+    return ["next:", *(f"  {step}" for step in steps)]

@@ -223,9 +223,7 @@ def _words(text: str) -> list[str]:
     return text.split()
 
 
-_VERBS = _words(
-    "check read compare trace adjust rename inspect guard move split cover reproduce narrow restore tidy"
-)
+_VERBS = _words("check read compare trace adjust rename inspect guard move split cover reproduce narrow restore tidy")
 _NOUNS = _words(
     "parser cache loader handler schema router cursor buffer session fixture import path default argument header index "
     "query timeout branch record config encoder queue signal token window lock counter registry adapter"

@@ -255,7 +255,7 @@ class _Connection(asyncio.Protocol):
         self._closed_by_us = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
+        # uvloop's transports are no asyncio.Transport by type
         self.transport = transport
         self.server._connections.add(self)
         self.task = asyncio.get_running_loop().create_task(self._serve())

@@ -136,6 +136,7 @@ sglang:spec_accept_length{model_name="m"} 2.9
         'vllm:prompt_tokens_total{engine="1"} +Inf',
         'vllm:prompt_tokens_total{engine="1"} -3',
         'vllm:prompt_tokens_total{engine="' + "x" * 20_000 + '"} 5',
+        'vllm:prompt_tokens_total{engine="' + "\\\\" * 100 + '"} 5',
     ],
 )
 def test_a_bad_line_makes_its_metric_unknown_and_no_other(line: str) -> None:

@@ -1,0 +1,34 @@
+"""A plan in numbers, for a person to look at before anything is sent."""
+
+from soak.plan import PlanOutline
+from soak.report.escape import one_line
+from soak.report.figures import count
+from soak.report.table import terminal_table
+
+
+def terminal_plan(outline: PlanOutline) -> str:
+    """Return what a plan comes to, as text; what a time budget leaves open is "as many as fit"."""
+    arms = ", ".join(one_line(arm, 40) for arm in outline.arms)
+    lines = [
+        f"{one_line(outline.scenario, 60)}: {count(outline.episodes)} episodes, arms {arms}, seed {outline.seed}",
+        f"  turns per arm: {_open(outline.turns)}, passes: {_open(outline.passes)},"
+        f" {count(outline.pass_turns)} turns in a pass",
+        f"  requests: {_open(outline.requests)}",
+        f"  prompt tokens, about: {_open(outline.prompt_tokens)} ({count(outline.pass_prompt_tokens)} in a pass to one arm)",
+        f"  completion tokens, at most: {_open(outline.completion_tokens_max)}",
+    ]
+    depth = [
+        [name, count(of.p50), count(of.p90), count(of.max)]
+        for name, of in (("characters", outline.depth_characters), ("tokens, about", outline.depth_tokens))
+    ]
+    first = [
+        [one_line(f"{one.episode}, pass {one.pass_}", 70), count(one.turns), count(one.deepest_characters)]
+        for one in outline.first
+    ]
+    lines += ["", *terminal_table(["prefix of a turn", "p50", "p90", "deepest"], depth)]
+    lines += ["", *terminal_table(["first conversations", "turns", "deepest, characters"], first)]
+    return "\n".join(lines)
+
+
+def _open(value: int | None) -> str:
+    return "as many as fit the time" if value is None else count(value)
