@@ -24,5 +24,5 @@ def classify_lines(lines: Iterable[bytes], name: str) -> Iterator[dict[str, Any]
                 why=f"it has {len(line)} bytes, the limit is {MAX_LINE_BYTES}",
                 hint="give one answer a line, or spell repetition with `repeat`",
             )
-        answer_id, observation, context = parse_answer(line, number)
+        answer_id, observation, context = parse_answer(line, f"{name}:{number}")
         yield answer_line(answer_id, judge(observation, context))

@@ -23,6 +23,6 @@ def find_flood(text: str, settings: Settings) -> Flood | None:
     for candidate in (body, trimmed):
         start = len(candidate.rstrip(candidate[-1])) if candidate else 0
         size = len(candidate) - start
-        if size >= settings.flood_chars and size >= len(text) / 2:
+        if size >= settings.flood_chars * (1 if 2 * size >= len(text) else 2):
             return Flood("char_flood", start, len(candidate), candidate[-1])
     return None

@@ -23,8 +23,16 @@ _NAMES = {
     "near_loop": "nearly the same text",
     "pool_loop": "the same few sentences in changing order",
     "redundant_loop": "hardly anything that was not said just before",
+    "narrow_loop": "a handful of words in no order",
 }
-_CONFIDENCE = {"exact_loop": 0.98, "counter_loop": 0.85, "near_loop": 0.8, "pool_loop": 0.85, "redundant_loop": 0.8}
+_CONFIDENCE = {
+    "exact_loop": 0.98,
+    "counter_loop": 0.85,
+    "near_loop": 0.8,
+    "pool_loop": 0.85,
+    "redundant_loop": 0.8,
+    "narrow_loop": 0.8,
+}
 _SALAD = {
     "script_mix": "letters of several scripts side by side",
     "broken_characters": "replacement characters and misread bytes",
@@ -210,7 +218,7 @@ def _unseen_tokens(observation: Observation, tokens: _TokenView, settings: Setti
         return []
     for region in tokens.regions()[:1]:
         if region.shape == "exact" and region.length >= settings.near_tokens and region.end >= len(ids) - 2:
-            text = f"{region.length} tokens without text: the same {region.period} again and again from token {region.start}"
+            text = f"{region.length} tokens without text from token {region.start}: the same {region.period} repeated"
             return [
                 Finding(
                     kind="token_loop", onset_token=region.start, period_tokens=region.period, copies=region.copies,

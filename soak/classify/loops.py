@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from soak.classify.pieces import Codes, Pieces, distances, grams
+from soak.classify.settings import Settings
 
 _GRAM = 8
 _HORIZON = 2048
@@ -105,11 +106,12 @@ def slot_variation(codes: Codes, region: Region) -> tuple[float, float]:
     return float(free.mean()), float(changed[free].sum()) / total if total else 0.0
 
 
-def redundant(codes: Codes, back: Codes, share: float) -> Region | None:
+def redundant(codes: Codes, back: Codes, share: float, size: int = _GRAM) -> Region | None:
     """
-    Return the stretch in which more than `share` of the 8-grams repeat one of the last 2048 pieces.
+    Return the stretch in which more than `share` of the grams of `size` repeat one of the last 2048 pieces.
 
-    Its `match` is the mean number of times that an 8-gram of the stretch occurs in it: 2 where a text is said twice.
+    `back` are their distances. `match` is the mean number of times that a gram of the stretch occurs in it: 2 where a
+    text is said twice.
     """
     if not len(back):
         return None
@@ -117,8 +119,27 @@ def redundant(codes: Codes, back: Codes, share: float) -> Region | None:
     start, end = best_segment(np.where(repeated, 1 - share, -share))
     if end <= start:
         return None
-    distinct = len(np.unique(grams(codes[start : end + _GRAM - 1], _GRAM)))
-    return Region("redundant", start, min(len(codes), end + _GRAM - 1), 0, (end - start) / max(1, distinct))
+    distinct = len(np.unique(grams(codes[start : end + size - 1], size)))
+    return Region("redundant", start, min(len(codes), end + size - 1), 0, (end - start) / max(1, distinct))
+
+
+def narrow(pieces: Pieces, settings: Settings) -> Region | None:
+    """
+    Return the stretch at the end that gets along with a handful of words in no order.
+
+    Windows of words are taken from the end backwards as long as each, and all together, hold few different ones. The
+    `match` is the mean number of times that each word occurs.
+    """
+    words = np.flatnonzero(pieces.is_word)
+    size, most = int(settings.narrow_window_words), settings.narrow_distinct
+    start = len(words)
+    while start >= size and len(np.unique(pieces.codes[words[start - size :]])) <= most:
+        start -= size
+    count = len(words) - start
+    if count < 2 * size:
+        return None
+    distinct = len(np.unique(pieces.codes[words[start:]]))
+    return Region("redundant", int(words[start]), int(words[-1]) + 1, 0, count / distinct)
 
 
 def best_segment(scores: NDArray[np.float64]) -> tuple[int, int]:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from soak.classify.loops import (
     Region,
+    narrow,
     near,
     periodic,
     redundant,
@@ -25,6 +26,8 @@ _FENCE = re.compile(r"^[ \t]{0,12}(`{3,}|~{3,})", re.MULTILINE)
 _EXCERPT_CHARS = 200
 _SAMPLE_CHARS = 2000
 _MIN_PIECES = 16
+_BLOCK_DISTINCT = 16
+_APERIODIC = ("pool_loop", "redundant_loop", "narrow_loop")
 
 
 class Channel(NamedTuple):
@@ -56,6 +59,16 @@ class Repeat(NamedTuple):
     share: float
     region: Region | None = None
 
+    @property
+    def data(self) -> bool:
+        """Whether it is numbers, symbols, or one word a row: what may be long and regular by nature."""
+        kind = self.texture.kind
+        return kind in ("numbers", "symbols", "blank") or (kind == "words" and self.texture.rows)
+
+    def block(self, settings: Settings) -> bool:
+        """Whether its unit is a whole passage."""
+        return (self.period or 0) >= settings.block_tokens
+
 
 def find_repeats(pieces: Pieces, settings: Settings) -> list[Repeat]:
     """Return the repetition found in a text, one entry per kind of search, the surest first."""
@@ -69,9 +82,15 @@ def find_repeats(pieces: Pieces, settings: Settings) -> list[Repeat]:
         region = near(pieces.codes, back, settings.near_match)
         if region is not None:
             found.append(_from_region(pieces, "near_loop", region))
-    region = redundant(pieces.codes, back, settings.redundant_share)
-    if region is not None and region.match >= settings.pool_copies:
-        found.append(_from_region(pieces, "redundant_loop", region))
+    for size in (8, 4):
+        region = redundant(
+            pieces.codes, back if size == 8 else distances(pieces.codes, size), settings.redundant_share, size
+        )
+        if region is not None and region.match >= settings.pool_copies * (8 // size):
+            found.append(_from_region(pieces, "redundant_loop", region))
+    region = narrow(pieces, settings)
+    if region is not None:
+        found.append(_from_region(pieces, "narrow_loop", region))
     return found
 
 
@@ -91,7 +110,7 @@ def _aperiodic(pieces: Pieces, settings: Settings) -> list[Repeat]:
 
 def _from_region(pieces: Pieces, kind: str, region: Region) -> Repeat:
     unit = pieces.slice(region.end - (region.period or 24), region.end)
-    copies = region.copies
+    copies = region.copies or region.match
     root = primitive(unit)
     if region.period:
         unit = pieces.slice(region.start, region.start + region.period)
@@ -128,56 +147,76 @@ def runs_away(repeat: Repeat, channel: Channel, pieces: Pieces, settings: Settin
     """Whether a repetition that reaches the end of the channel and is not explained makes the answer garbage."""
     if repeat.copies and repeat.copies >= settings.marker_copies and MARKER.search(repeat.unit):
         return True
-    rule = _open_end if channel.open_end else _closed_end
-    return rule(repeat, channel, pieces, settings)
+    if channel.open_end:
+        return _open_end(repeat, pieces, settings)
+    quoted = channel.where == "content" and in_closed_fence(channel.text, repeat.end)
+    return _closed_end(repeat, quoted, pieces, settings)
 
 
-def _open_end(repeat: Repeat, channel: Channel, pieces: Pieces, s: Settings) -> bool:
+def _open_end(repeat: Repeat, pieces: Pieces, s: Settings) -> bool:
     """The answer was cut off: four copies of a sentence at the very end are a loop, rows of data only if they rule."""
     need = max(s.open_run_tokens, min(s.open_run_cap_tokens, s.open_share * len(pieces)))
     if repeat.tokens < need:
         return False
-    if repeat.kind in ("pool_loop", "redundant_loop"):
-        return repeat.texture.kind in ("prose", "words", "code") and repeat.tokens >= s.near_tokens
+    if repeat.kind in _APERIODIC:
+        return _says_nothing_new(repeat, s)
     copies = repeat.copies or 0.0
-    data = repeat.texture.kind in ("numbers", "symbols", "blank") or (
-        repeat.texture.kind == "words" and repeat.texture.rows
-    )
     if repeat.kind == "exact_loop":
-        if data:
+        if repeat.data:
             return repeat.share >= s.open_data_share and copies >= s.open_data_copies
-        return copies >= s.open_copies or (copies >= 3 and (repeat.period or 0) >= s.block_tokens)
-    if data:
+        return copies >= s.open_copies or (copies >= 3 and repeat.block(s))
+    if repeat.data:
         return False
     if repeat.kind == "near_loop":
         return copies >= s.open_copies and _drifts(repeat, pieces)
     return _stuck_counter(repeat, pieces, s.open_copies * 2, s.counter_copies)
 
 
-def _closed_end(repeat: Repeat, channel: Channel, pieces: Pieces, s: Settings) -> bool:
+def _closed_end(repeat: Repeat, quoted: bool, pieces: Pieces, s: Settings) -> bool:
     """The answer ended by itself: only many copies of language, or of whole blocks, are a loop; data never is."""
-    copies = repeat.copies or 0.0
-    kind, rows = repeat.texture.kind, repeat.texture.rows
-    if repeat.tokens < s.closed_run_tokens or (repeat.share < s.closed_share and repeat.tokens < 1024):
+    copies, kind = repeat.copies or 0.0, repeat.texture.kind
+    if repeat.tokens < s.closed_run_tokens:
         return False
-    quoted = channel.where == "content" and in_closed_fence(channel.text, repeat.end)
-    block = (repeat.period or 0) >= s.block_tokens
-    if repeat.kind in ("pool_loop", "redundant_loop"):
-        return kind == "prose" and not quoted and repeat.share >= 0.5 and repeat.tokens >= s.near_tokens
+    if repeat.kind == "exact_loop":
+        return _repeats_exactly(repeat, quoted, pieces, s)
+    if quoted:
+        return False
+    if repeat.kind in _APERIODIC:
+        return _says_nothing_new(repeat, s)
     if repeat.kind == "near_loop":
-        return kind == "prose" and not quoted and copies >= 2 * s.closed_copies and _drifts(repeat, pieces)
-    if repeat.kind == "counter_loop":
-        return kind == "prose" and not quoted and _stuck_counter(repeat, pieces, 3 * s.closed_copies, 1e9)
-    if kind in ("numbers", "symbols", "blank"):
-        return False
+        return kind == "prose" and copies >= 2 * s.closed_copies and _drifts(repeat, pieces)
+    return kind == "prose" and _stuck_counter(repeat, pieces, 2 * s.closed_copies, 1e9)
+
+
+def _repeats_exactly(repeat: Repeat, quoted: bool, pieces: Pieces, s: Settings) -> bool:
+    """Copies of a sentence, of a block of code, or of words in a line; rows of data and quoted logs are left alone."""
+    copies, kind, rows = repeat.copies or 0.0, repeat.texture.kind, repeat.texture.rows
+    if quoted:
+        return copies >= s.closed_row_copies and kind == "prose"
     if kind == "prose":
-        enough = s.closed_block_copies if block else s.closed_copies
-        return copies >= (s.closed_row_copies if quoted else enough)
+        return copies >= (s.closed_block_copies if repeat.block(s) else s.closed_copies)
+    if repeat.block(s) and _varied_block(repeat, pieces):
+        return copies >= s.closed_block_copies and repeat.tokens >= s.near_tokens
+    if repeat.texture.words == 0 or kind in ("symbols", "blank"):
+        return False
     if not rows:
         return copies >= (s.closed_copies if kind == "code" else 2 * s.closed_copies)
-    if kind == "code" and block:
-        return copies >= 1.5 * s.closed_block_copies
-    return copies >= (s.closed_row_copies if repeat.texture.words >= 3 else 4 * s.closed_row_copies)
+    return kind != "numbers" and copies >= s.closed_row_copies * (1 if repeat.texture.words >= 3 else 4)
+
+
+def _varied_block(repeat: Repeat, pieces: Pieces) -> bool:
+    """Whether the unit is a passage of many different pieces, and not one long row of zeros."""
+    unit = pieces.codes[repeat.first : repeat.first + (repeat.period or 0)]
+    return len(set(unit.tolist())) >= _BLOCK_DISTINCT
+
+
+def _says_nothing_new(repeat: Repeat, s: Settings) -> bool:
+    """Language that only shuffles what it said before; program text needs twice the evidence, data is none."""
+    if repeat.tokens < s.near_tokens:
+        return False
+    if repeat.texture.kind == "prose":
+        return True
+    return repeat.texture.kind == "code" and (repeat.copies or 0.0) >= 2 * s.pool_copies and repeat.share >= 0.5
 
 
 def _drifts(repeat: Repeat, pieces: Pieces) -> bool:

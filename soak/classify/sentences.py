@@ -8,7 +8,7 @@ import numpy as np
 from soak.classify.loops import best_segment
 
 _SENTENCE = re.compile(r"[^.!?\u3002\uff01\uff1f\n]+[.!?\u3002\uff01\uff1f\n]*")
-_WORD = re.compile(r"[^\W\d_]+")
+_WORD = re.compile(r"[^\W_]+")
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _MIN_WORDS = 3
 _MAX_WEIGHT = 40
@@ -29,7 +29,7 @@ def find_pool(text: str, redundancy: float) -> Pool | None:
     """
     Return the stretch of `text` in which more than `redundancy` of the words stand in sentences said before.
 
-    Sentences are compared by their words (case, numbers, punctuation and spaces do not count); those of fewer than
+    Sentences are compared by their words and numbers (case, punctuation and spaces do not count); those of fewer than
     three words say nothing.
     """
     spans, keys, weights = _sentences(text)

@@ -35,24 +35,24 @@ class Settings:
     open_data_share: float = 0.5
     open_data_copies: float = 32
     # Rows that differ only in a counter, cut by the limit: copies needed where the row has words.
-    counter_copies: float = 24
+    counter_copies: float = 200
 
     # -- loops in an answer that ended by itself (stop, tool_calls) ------------------------------------------
     # Copies of a sentence. Three to ten before a normal end are left to taste; more are not.
     closed_copies: float = 12
-    # Copies where the unit is a whole block of at least `block_tokens` tokens.
+    # Copies where the unit is a whole passage of at least `block_tokens` tokens.
     closed_block_copies: float = 4
     block_tokens: float = 40
-    # Repeated tokens, at least, and share of the channel they must cover.
+    # Repeated tokens, at least.
     closed_run_tokens: float = 32
-    closed_share: float = 0.25
     # Copies of one row of code or data before even a closed structure is not believed (1 = never for pure data).
     closed_row_copies: float = 100
 
     # -- floods: one character or blank ----------------------------------------------------------------------
     # Characters of white space in a row at the end of an answer. Trailing blank lines are common, 200 of them are not.
     flood_blank_chars: float = 200
-    # The same character, unbroken by a line end: rulers are 80 to 120 wide.
+    # The same character, unbroken by a line end (twice as many where it is not half of the text): rulers are 80 to
+    # 120 wide.
     flood_chars: float = 200
     # Copies of a chat-template or tool tag: one is a leak, many are a loop.
     marker_copies: float = 5
@@ -66,6 +66,9 @@ class Settings:
     # Share of 8-grams that repeat one of the last 2048 tokens, and tokens in the region.
     redundant_share: float = 0.90
     redundant_tokens: float = 256
+    # Words in a window, and how many different ones may occur in a stretch of such windows for it to be babble.
+    narrow_window_words: float = 100
+    narrow_distinct: float = 10
     # Share of tokens equal to the token one period earlier, in a loop with small variations, and tokens in it.
     near_match: float = 0.85
     near_tokens: float = 256

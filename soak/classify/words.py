@@ -1,26 +1,28 @@
-"""English word lists of the rules on word order and on unfinished sentences: closed classes, complete for the purpose."""
+"""English words of the rules on word order and on unfinished sentences: closed classes."""
 
 ARTICLES = frozenset(("the", "a", "an"))
 
 # fmt: off
 NEVER_AFTER_ARTICLE = frozenset((
-    "the", "a", "an", "of", "to", "is", "are", "was", "were", "be", "been", "and", "or", "but", "in", "on", "at", "for",
-    "with", "from", "by", "as", "it", "its", "this", "that", "these", "those", "he", "she", "they", "we", "you", "i", "if",
-    "then", "than", "so", "not", "has", "have", "had", "will", "would", "can", "could", "do", "does", "did",
+    "the", "a", "an", "of", "to", "is", "are", "was", "were", "be", "been", "and", "or", "but", "in", "on", "at",
+    "for", "with", "from", "by", "as", "it", "its", "this", "that", "these", "those", "he", "she", "they", "we",
+    "you", "i", "if", "then", "than", "so", "not", "has", "have", "had", "will", "would", "can", "could", "do",
+    "does", "did",
 ))
 
 # Words that no sentence ends with. Prepositions that do end sentences ("turn it on") are left out.
 UNENDING = frozenset((
-    "the", "a", "an", "and", "or", "but", "of", "nor", "my", "your", "our", "their", "its", "every", "because", "than",
-    "whose", "into", "onto", "from", "with", "via", "per", "if", "whether", "while", "although", "unless", "until", "since",
-    "is", "are", "was", "were", "am", "be", "been", "being", "has", "have", "had", "will", "would", "shall", "should",
-    "could", "can", "may", "might", "must", "which", "who", "we", "i", "he", "she", "they",
+    "the", "a", "an", "and", "or", "but", "of", "nor", "my", "your", "our", "their", "its", "every", "because",
+    "than", "whose", "into", "onto", "from", "with", "via", "per", "if", "whether", "while", "although", "unless",
+    "until", "since", "is", "are", "was", "were", "am", "be", "been", "being", "has", "have", "had", "will",
+    "would", "shall", "should", "could", "can", "may", "might", "must", "which", "who", "we", "i", "he", "she",
+    "they",
 ))
 
 # Those of them that do end an elliptic sentence ("I think it is").
 SELDOM_ENDING = frozenset((
-    "is", "are", "was", "were", "be", "been", "has", "have", "had", "will", "would", "should", "could", "can", "may",
-    "might", "must", "i",
+    "is", "are", "was", "were", "be", "been", "has", "have", "had", "will", "would", "should", "could", "can",
+    "may", "might", "must", "i",
 ))
 # fmt: on
 

@@ -86,7 +86,7 @@ def show_command(
         return 0
     shown = show_turn(run_dir, turn)
     if not raw:
-        out(terminal_turn(shown.record, shown.prefix, shown.raw, reference=shown.reference))
+        out(terminal_turn(shown.record, shown.prefix, shown.reference, raw=shown.raw))
         return 0
     if shown.raw is None:
         raise UsageError(

@@ -35,7 +35,7 @@ def compose(
     model: str,
     sampling: Sampling,
     max_tokens: int,
-    seed: int,
+    seed: int | None,
     salt: str | None = None,
     capabilities: Capabilities | None = None,
     logprobs: int | None = None,
@@ -50,7 +50,9 @@ def compose(
     body: dict[str, Any] = {"model": model, "messages": _messages(messages, tools, mode, salt)}
     if mode == "native" and tools:
         body["tools"] = list(tools)
-    body.update(_sampling_fields(sampling), max_tokens=max_tokens, seed=seed)
+    body.update(_sampling_fields(sampling), max_tokens=max_tokens)
+    if seed is not None:
+        body["seed"] = seed
     body.update(stream=True, stream_options={"include_usage": True})
     if capabilities is not None and capabilities.token_ids:
         body["return_token_ids"] = True

@@ -136,7 +136,7 @@ def _episode(data: bytes, place: str) -> Episode:
         raise UnreadableError(place, f"is not UTF-8 (byte {error.start} of the line)") from error
     except RecursionError:
         raise UnreadableError(place, f"nested deeper than {DEPTH_MAX} levels") from None
-    except (ValueError, OverflowError) as error:  # msgspec's errors are ValueErrors too
+    except ValueError as error:  # msgspec's errors are ValueErrors too
         raise UnreadableError(place, f"is not an episode: {error}") from error
     problem = check_episode(episode)
     if problem is not None:

@@ -52,52 +52,57 @@ class TurnRunner:
         """Run one job to its end and return its record; None if the arm's server is gone and nothing was started."""
         if not await arm.gate.passed():
             return None
-        body = self._body(arm, job, self._scenario.sampling.max_tokens)
+        body = self._body(arm, job)
         room = await arm.meter.room(job.episode.nodes[job.turn.prefix].digest, body, self._scenario.sampling.max_tokens)
         if room.skip is not None:
             return self._end(Record(key=job.key, outcome="skipped", at=self._clock.wall(), reason=room.skip))
-        return await self._send(arm, job, room)
-
-    async def _send(self, arm: Arm, job: Job, room: Room) -> Record:
-        self._record_start(arm, job, room)
+        self._record_start(job, _sized(body, room))
         try:
-            return await self._sent(arm, job, room)
+            record = await self._sent(arm, job, body, room)
         except asyncio.CancelledError:
             self._broken_off(job, "stopped by us while the answer was streaming")
             raise
+        if record.observation is not None and record.observation.ending in _SUSPICIOUS:
+            await arm.gate.suspect()
+        return record
 
-    async def _sent(self, arm: Arm, job: Job, room: Room) -> Record:
-        exchange, judge, body = await self._exchange(arm, job, room)
+    async def _sent(self, arm: Arm, job: Job, body: dict[str, Any], room: Room) -> Record:
+        exchange, judge = await self._exchange(arm, job, body, room)
         refusal = self._context_refusal(exchange)
         if refusal is not None:
             room = arm.meter.room_after_refusal(*refusal, self._scenario.sampling.max_tokens)
             if room.skip is not None:
                 return self._end(Record(key=job.key, outcome="skipped", at=self._clock.wall(), reason=room.skip))
-            exchange, judge, body = await self._exchange(arm, job, room, before=exchange)
+            exchange, judge = await self._exchange(arm, job, body, room, before=exchange)
         while exchange.observation.ending == "unreachable":
             arm.gate.shut()
             if not await arm.gate.passed():
                 return self._broken_off(job, "the server could not be reached; nothing was sent")
-            exchange, judge, body = await self._exchange(arm, job, room, before=exchange)
-        observation = exchange.observation
-        arm.meter.learn(body, observation.usage.prompt if observation.usage else None)
-        judgement = judge.finish(observation)
+            exchange, judge = await self._exchange(arm, job, body, room, before=exchange)
+        usage = exchange.observation.usage
+        arm.meter.learn(body, usage.prompt if usage else None)
+        return self._finished(job, exchange, judge)
+
+    def _finished(self, job: Job, exchange: Exchange, judge: TurnJudge) -> Record:
+        """Judge the whole answer and record it, with the stream's bytes as proof unless it is ok."""
+        judgement = judge.finish(exchange.observation)
         record = Record(
-            key=job.key, outcome="finished", at=self._clock.wall(), observation=observation, judgement=judgement
+            key=job.key,
+            outcome="finished",
+            at=self._clock.wall(),
+            observation=exchange.observation,
+            judgement=judgement,
         )
-        self._end(record, raw=None if judgement.class_ == "ok" else exchange.raw)
-        if observation.ending in _SUSPICIOUS:
-            await arm.gate.suspect()
-        return record
+        return self._end(record, raw=None if judgement.class_ == "ok" else exchange.raw)
 
     async def _exchange(
-        self, arm: Arm, job: Job, room: Room, before: Exchange | None = None
-    ) -> tuple[Exchange, TurnJudge, dict[str, Any]]:
-        body = self._body(arm, job, room.max_tokens)
+        self, arm: Arm, job: Job, body: dict[str, Any], room: Room, before: Exchange | None = None
+    ) -> tuple[Exchange, TurnJudge]:
+        """Send it once (with the client's own attempts); the attempts of the exchange `before` stay in the record."""
         judge = TurnJudge(self._context(arm, job, room), self._settings)
         request = Request(
             key=job.key,
-            body=body,
+            body=_sized(body, room),
             session=job.session,
             deadlines=self._scenario.deadlines,
             retries=self._scenario.retries,
@@ -110,7 +115,7 @@ class TurnRunner:
             exchange = msgspec.structs.replace(
                 exchange, observation=msgspec.structs.replace(exchange.observation, attempts=attempts)
             )
-        return exchange, judge, body
+        return exchange, judge
 
     def _sink(self, job: Job, judge: TurnJudge) -> Callable[[Chunk], bool]:
         def sink(chunk: Chunk) -> bool:
@@ -121,14 +126,14 @@ class TurnRunner:
 
         return sink
 
-    def _body(self, arm: Arm, job: Job, max_tokens: int) -> dict[str, Any]:
+    def _body(self, arm: Arm, job: Job) -> dict[str, Any]:
         return compose(
             job.episode.prefix(job.turn),
             job.episode.tools,
             mode=arm.tool_mode,
             model=arm.capabilities.model,
             sampling=self._scenario.sampling,
-            max_tokens=max_tokens,
+            max_tokens=self._scenario.sampling.max_tokens,
             seed=job.seed,
             salt=job.salt,
             capabilities=arm.capabilities,
@@ -152,7 +157,7 @@ class TurnRunner:
             return None
         return context_limit_of(observation.error)
 
-    def _record_start(self, arm: Arm, job: Job, room: Room) -> None:
+    def _record_start(self, job: Job, body: dict[str, Any]) -> None:
         chain, answer = job.episode.chain(job.turn), self._answer_node(job)
         self._ledger.messages(chain if answer is None else (*chain, answer), job.episode.tools)
         self._ledger.start(
@@ -162,7 +167,7 @@ class TurnRunner:
                 at=self._clock.wall(),
                 seed=job.seed,
                 prefix=job.episode.nodes[job.turn.prefix].digest,
-                request=digest_of(self._body(arm, job, room.max_tokens)),
+                request=digest_of(body),
                 answer=None if answer is None else answer.digest,
                 answer_tokens=job.turn.completion_tokens,
                 tools=digest_of(list(job.episode.tools)) if job.episode.tools else None,
@@ -180,3 +185,8 @@ class TurnRunner:
         self._ledger.finish(record, raw)
         self._listener.ended(record)
         return record
+
+
+def _sized(body: dict[str, Any], room: Room) -> dict[str, Any]:
+    """Return the request body with the tokens that there is room for."""
+    return {**body, "max_tokens": room.max_tokens}

@@ -1,8 +1,9 @@
 """
-Summaries, comparisons, turns, plans and corpora as text: for a terminal and for markdown. Strings out; who prints them is the cli.
+Summaries, comparisons, turns, plans and corpora as text, for a terminal and for markdown. Who prints it is the cli.
 
-May touch: facts, and the outline of a plan. Pure: no I/O, no clock. Everything a model, a server or a file said is hostile here: it passes through
-`escape.py`, which leaves no control character, escape sequence or markup alive, and has a bounded length.
+May touch: facts, and the outline of a plan. Pure: no I/O, no clock. Everything a model, a server or a file said is
+hostile here: it passes through `escape.py`, which leaves no control character, escape sequence or markup alive, and
+has a bounded length.
 """
 
 from soak.report.comparison import markdown_comparison, terminal_comparison

@@ -14,7 +14,8 @@ def terminal_plan(outline: PlanOutline) -> str:
         f"  turns per arm: {_open(outline.turns)}, passes: {_open(outline.passes)},"
         f" {count(outline.pass_turns)} turns in a pass",
         f"  requests: {_open(outline.requests)}",
-        f"  prompt tokens, about: {_open(outline.prompt_tokens)} ({count(outline.pass_prompt_tokens)} in a pass to one arm)",
+        f"  prompt tokens, about: {_open(outline.prompt_tokens)}"
+        f" ({count(outline.pass_prompt_tokens)} in a pass to one arm)",
         f"  completion tokens, at most: {_open(outline.completion_tokens_max)}",
     ]
     depth = [

@@ -20,6 +20,7 @@ from soak.scenario.sentences import Problem, problems_of
 from soak.scenario.yaml_tree import Tree, parse_value, parse_yaml
 
 BYTES_MAX = 1 << 20
+_SHOWN_MAX = 100
 _HINT = "correct the scenario (every problem is listed) and start again; nothing was sent"
 
 _adapter = TypeAdapter(Scenario)
@@ -151,4 +152,7 @@ def _line(text: str) -> int:
 
 def _error(path: Path, problems: Sequence[str]) -> ScenarioError:
     count = "1 problem" if len(problems) == 1 else f"{len(problems)} problems"
-    return ScenarioError(f"the scenario {path} cannot be used ({count})", problems=tuple(problems), hint=_HINT)
+    shown = tuple(problems[:_SHOWN_MAX])
+    if len(problems) > _SHOWN_MAX:
+        shown += (f"and {len(problems) - _SHOWN_MAX} more",)
+    return ScenarioError(f"the scenario {path} cannot be used ({count})", problems=shown, hint=_HINT)

@@ -165,7 +165,7 @@ _LOG_LIMIT = 25.0  # ratios are looked for between e^-25 and e^25
 def _score_of(x1: int, n1: int, x2: int, n2: int, ratio: float) -> float:
     """Return the score statistic of H0: rate2 = ratio · rate1, with rate1 estimated under H0."""
     a = (n1 + n2) * ratio
-    b = -(n1 * ratio + x1 + n2 + x2 * ratio)
+    b = -(n2 * ratio + x2 + n1 + x1 * ratio)
     c = x1 + x2
     # The smaller root of a·p² + b·p + c, written so that nothing cancels for a tiny ratio.
     rate1 = 2 * c / (-b + math.sqrt(max(b * b - 4 * a * c, 0.0)))

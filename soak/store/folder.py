@@ -39,7 +39,7 @@ class RunFolder:
     @classmethod
     def create(cls, path: Path, manifest: Manifest) -> Self:
         """Make a new run folder (its parents too); raises `RunFolderError` if `path` is taken or cannot be written."""
-        _refuse_taken(path)
+        cls.refuse_taken(path)
         run = cls(path, manifest)
         try:
             path.mkdir(parents=True, exist_ok=True)
@@ -48,6 +48,23 @@ class RunFolder:
             raise unwritable(path, error) from error
         run.update_manifest(manifest)
         return run
+
+    @staticmethod
+    def refuse_taken(path: Path) -> None:
+        """Raise `RunFolderError` if no new run can be made in `path`; logs of an engine just started may lie there."""
+        try:
+            taken = any(not entry.name.endswith(".log") for entry in path.iterdir())
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise unwritable(path, error) from error
+        if taken:
+            is_run = (path / _MANIFEST).exists()
+            raise RunFolderError(
+                f"cannot make a new run in {path}",
+                why="a run is there already" if is_run else "the folder is not empty",
+                hint="go on with it by `soak resume`, or give another folder" if is_run else "give another folder",
+            )
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -110,19 +127,3 @@ class RunFolder:
     def history(self) -> History:
         """Open the history for reading; raises `RunFolderError` if it is damaged or from a newer soak."""
         return History(self._path / _HISTORY)
-
-
-def _refuse_taken(path: Path) -> None:
-    try:
-        taken = any(path.iterdir())
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise unwritable(path, error) from error
-    if taken:
-        is_run = (path / _MANIFEST).exists()
-        raise RunFolderError(
-            f"cannot make a new run in {path}",
-            why="a run is there already" if is_run else "the folder is not empty",
-            hint="go on with it by `soak resume`, or give another folder" if is_run else "give another folder",
-        )

@@ -80,10 +80,15 @@ def engine_url() -> str:
 
 
 @pytest.fixture(params=["fake", pytest.param("engine", marks=pytest.mark.engine)])
-async def served(request: pytest.FixtureRequest) -> AsyncIterator[Served]:
+def server_url(request: pytest.FixtureRequest) -> str:
+    """The two servers."""
+    return request.getfixturevalue("fake").url if request.param == "fake" else request.getfixturevalue("engine_url")
+
+
+@pytest.fixture
+async def served(server_url: str) -> AsyncIterator[Served]:
     """One of the two servers, discovered."""
-    url = request.getfixturevalue("fake").url if request.param == "fake" else request.getfixturevalue("engine_url")
-    async with serving(url) as found:
+    async with serving(server_url) as found:
         yield found
 
 

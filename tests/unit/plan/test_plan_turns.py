@@ -80,7 +80,7 @@ def test_turn_remains_while_any_arm_lacks_it() -> None:
     ]
     again = next(plan.conversations(lambda key: key in keys))
     assert [turn.index for turn in again.turns] == [turn.index for turn in first.turns][1:]
-    second = list(plan.conversations(lambda key: key.episode == first.episode.id))[0]
+    second = next(plan.conversations(lambda key: key.episode == first.episode.id))
     assert second.ordinal == 1
 
 

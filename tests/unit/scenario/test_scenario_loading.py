@@ -224,3 +224,10 @@ def test_missing_file_is_an_error_of_input(tmp_path: Path) -> None:
         load_scenario(tmp_path / "none.yaml")
     assert caught.value.exit_code == 4
     assert "cannot be read" in caught.value.why
+
+
+def test_flood_of_problems_is_cut(tmp_path: Path) -> None:
+    """Thousands of unknown keys give a hundred problems and the number of the rest."""
+    found = problems_of(MINIMAL + "".join(f"k{i}: 1\n" for i in range(3000)), tmp_path)
+    assert len(found) == 101
+    assert found[-1] == "and 2900 more"

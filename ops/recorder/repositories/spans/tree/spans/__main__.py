@@ -1,0 +1,5 @@
+import sys
+
+from spans.cli import main
+
+sys.exit(main())
