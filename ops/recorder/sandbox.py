@@ -27,7 +27,10 @@ _DURATION = re.compile(r"^(?P<head>.*\b(?:passed|failed|errors?|skipped|no tests
 _UNITTEST = re.compile(r"^(Ran \d+ tests?) in \d+\.\d+s")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{9,16}\b")
 # Commands whose output order is the file system's, not the command's.
-_UNSORTED = re.compile(r"(?:^|[|;&]\s*|\s)(?:find\s|grep\s+-[a-zA-Z]*[rR]|ls\s+-[a-zA-Z]*l|du\s|stat\s|ps\s|date\b)")
+_START = r"(?:^|[|;&(]|\bdo\b|\bthen\b)\s*"
+_UNSORTED = re.compile(_START + r"(?:find\s|grep\s+-[a-zA-Z]*[rR])", re.MULTILINE)
+_MOMENT = re.compile(_START + r"(?:ls\s+-[a-zA-Z]*l|du\b|stat\b|ps\b|date\b|time\b)", re.MULTILINE)
+_HEREDOC = re.compile(r"<<-?\s*'?(\w+)'?.*?^\1$", re.MULTILINE | re.DOTALL)
 
 
 class SandboxError(Exception):
@@ -36,10 +39,8 @@ class SandboxError(Exception):
 
 def fixed_order(command: str) -> bool:
     """Whether the command's output has an order and content of its own on every machine."""
-    found = _UNSORTED.search(command)
-    if not found:
-        return True
-    return "sort" in command and not re.search(r"ls\s+-[a-zA-Z]*l|du\s|stat\s|ps\s|date\b", found[0])
+    command = _HEREDOC.sub("", command)
+    return not _MOMENT.search(command) and (not _UNSORTED.search(command) or "sort" in command)
 
 
 @contextmanager

@@ -13,8 +13,8 @@ from soak.errors import CorpusError, TargetError, UsageError
 from soak.facts import Build, Event, Manifest, Scenario
 from soak.importers import Corpus, find_corpus, load_corpus
 from soak.plan import make_plan
-from soak.replay import RealClock
-from soak.store import RunFolder, close_open_starts
+from soak.replay import RealClock, Tally
+from soak.store import History, RunFolder, close_open_starts
 
 
 def resume(path: Path, *, target: str | None, api_key: str | None, audience: Audience) -> RunResult:
@@ -90,6 +90,7 @@ def _go_on(folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[S
         writer.flush()
         with folder.history() as history:
             done, starts, used_s = frozenset(history.done()), history.start_counts(), history.active_s()
+            tally = _tally_of(history)
         text = f"{len(done)} turns done, {len(closed)} were in flight and are offered again"
         event = Event(at=clock.wall(), kind="resumed", text=text, data={"done": len(done), "closed": len(closed)})
         writer.event(event)
@@ -116,7 +117,17 @@ def _go_on(folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[S
                     done=done,
                     starts=starts,
                     used_s=used_s,
+                    tally=tally,
                 )
             )
         finally:
             audience.closing()
+
+
+def _tally_of(history: History) -> Tally:
+    """Count the turns that are done, so that `stop_if` sees the whole run and not this sitting alone."""
+    tally = Tally()
+    for record in history.records():
+        if record.outcome != "indeterminate":
+            tally.add(record)
+    return tally

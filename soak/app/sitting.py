@@ -33,7 +33,7 @@ _STATES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Sitting:
-    """All that one sitting starts from; `done`, `starts` and `used_s` are what earlier sittings left."""
+    """All that one sitting starts from; `done`, `starts`, `used_s` and `tally` are what earlier sittings left."""
 
     scenario: Scenario
     plan: Plan
@@ -44,6 +44,7 @@ class Sitting:
     done: frozenset[TurnKey] = frozenset()
     starts: Mapping[TurnKey, int] = field(default_factory=dict)
     used_s: float = 0.0
+    tally: Tally = field(default_factory=Tally)
 
     def tell(self, kind: str, text: str, arm: str | None = None, **data: object) -> None:
         """Record that something happened to the run, and say so."""
@@ -69,7 +70,7 @@ async def sit(sitting: Sitting) -> str:
         stack.enter_context(_interrupts(sitting, switch))
         arms = {side.name: await stack.enter_async_context(_arm(sitting, side, switch)) for side in sitting.sides}
         for arm in arms.values():
-            await _warm_up(sitting, arm)
+            await switch.unless_draining(_warm_up(sitting, arm))
         await stack.enter_async_context(_polling(sitting))
         await _replay(sitting, arms, switch)
     state = _STATES[switch.reason]
@@ -115,12 +116,12 @@ async def _replay(sitting: Sitting, arms: dict[str, Arm], switch: Switch) -> Non
         ledger=sitting.writer,
         listener=sitting.audience,
         clock=sitting.clock,
+        switch=switch,
     )
-    tally = Tally()
 
     def stop_if(record: Record) -> str | None:
-        tally.add(record)
-        return live_stop(sitting.scenario.thresholds, tally.by_arm[record.key.arm])
+        sitting.tally.add(record)
+        return live_stop(sitting.scenario.thresholds, sitting.tally.by_arm[record.key.arm])
 
     await Replay(
         plan=sitting.plan,

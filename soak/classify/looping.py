@@ -23,7 +23,6 @@ _NAMES = {
     "near_loop": "nearly the same text",
     "pool_loop": "the same few sentences in changing order",
     "redundant_loop": "hardly anything that was not said just before",
-    "narrow_loop": "a handful of words in no order",
 }
 _CONFIDENCE = {
     "exact_loop": 0.98,
@@ -31,7 +30,6 @@ _CONFIDENCE = {
     "near_loop": 0.8,
     "pool_loop": 0.85,
     "redundant_loop": 0.8,
-    "narrow_loop": 0.8,
 }
 _SALAD = {
     "script_mix": "letters of several scripts side by side",
@@ -183,9 +181,7 @@ class _TokenView:
 
 def _token_regions(codes: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> list[Region]:
     back = distances(codes, 8)
-    found = periodic(codes, "exact", back)[:1]
-    found += [region for region in (near(codes, back, 0.7), redundant(codes, back, 0.85)) if region is not None]
-    return found
+    return [*periodic(codes, "exact", back), *near(codes, back, 0.7), *redundant(codes, back, 0.85)]
 
 
 def _in_tokens(finding: Finding, tokens: _TokenView, stream: Stream) -> Finding:

@@ -14,12 +14,12 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from soak.classify.pieces import Codes, Pieces, distances, grams
-from soak.classify.settings import Settings
+from soak.classify.pieces import Codes, Pieces, grams
 
 _GRAM = 8
 _HORIZON = 2048
 _CANDIDATES = 8
+_NEAR_END = 64
 
 Shape = Literal["exact", "masked", "near", "redundant"]
 
@@ -44,11 +44,12 @@ class Region(NamedTuple):
         return self.length / self.period if self.period else 0.0
 
 
-def periodic(codes: Codes, shape: Shape, back: Codes | None = None) -> list[Region]:
-    """Return the longest exactly periodic stretch of each candidate period, longest first."""
-    back = distances(codes, _GRAM) if back is None else back
-    regions = [_exact(codes, shape, lag) for lag in candidate_lags(codes, back)]
-    return sorted((r for r in regions if r.period), key=lambda r: (-r.length + r.period, r.period))
+def periodic(codes: Codes, shape: Shape, back: Codes) -> list[Region]:
+    """Return the exactly periodic stretches of the candidate periods: the longest that reaches the end, the longest."""
+    regions = [region for lag in candidate_lags(codes, back) for region in _exact(codes, shape, lag)]
+    regions.sort(key=lambda region: (-region.length + region.period, region.period))
+    last = [region for region in regions if region.end >= len(codes) - _NEAR_END][:1]
+    return last + [region for region in regions[:1] if region not in last]
 
 
 def candidate_lags(codes: Codes, back: Codes) -> list[int]:
@@ -62,30 +63,28 @@ def candidate_lags(codes: Codes, back: Codes) -> list[int]:
     return list(lags)
 
 
-def _exact(codes: Codes, shape: Shape, lag: int) -> Region:
+def _exact(codes: Codes, shape: Shape, lag: int) -> list[Region]:
+    """Return the longest run of pieces that equal the one `lag` earlier, and the last run if it is another."""
     equal = codes[lag:] == codes[:-lag]
-    breaks = np.flatnonzero(~equal)
-    edges = np.concatenate(([-1], breaks, [len(equal)]))
+    edges = np.concatenate(([-1], np.flatnonzero(~equal), [len(equal)]))
     runs = np.diff(edges) - 1
-    best = len(runs) - 1 - int(np.argmax(runs[::-1]))
-    if runs[best] < lag:
-        return Region(shape, 0, 0, 0, 0.0)
-    start = int(edges[best]) + 1
-    return Region(shape, start, start + int(runs[best]) + lag, lag, 1.0)
+    late = runs[-_NEAR_END:]
+    chosen = {len(runs) - 1 - int(np.argmax(runs[::-1])), len(runs) - 1 - int(np.argmax(late[::-1]))}
+    starts = [(int(edges[at]) + 1, int(runs[at])) for at in chosen if runs[at] >= lag]
+    return [Region(shape, start, start + run + lag, lag, 1.0) for start, run in starts]
 
 
-def near(codes: Codes, back: Codes, match: float) -> Region | None:
-    """Return the best stretch in which at least about `match` of the pieces equal the one a period earlier."""
-    best = None
+def near(codes: Codes, back: Codes, match: float) -> list[Region]:
+    """Return the stretches in which at least about `match` of the pieces equal the one a period earlier, as above."""
+    found = []
     for lag in candidate_lags(codes, back):
         equal = codes[lag:] == codes[:-lag]
-        start, end = best_segment(np.where(equal, 1 - match, -match))
-        if end - start < 2 * lag:
-            continue
-        region = Region("near", start, end + lag, lag, float(equal[start:end].mean()))
-        if best is None or region.length > best.length:
-            best = region
-    return best
+        for start, end in best_segments(np.where(equal, 1 - match, -match)):
+            if end - start >= 2 * lag:
+                found.append(Region("near", start, end + lag, lag, float(equal[start:end].mean())))
+    found.sort(key=lambda region: -region.length)
+    last = [region for region in found if region.end >= len(codes) - _NEAR_END][:1]
+    return last + [region for region in found[:1] if region not in last]
 
 
 def slot_variation(codes: Codes, region: Region) -> tuple[float, float]:
@@ -106,54 +105,46 @@ def slot_variation(codes: Codes, region: Region) -> tuple[float, float]:
     return float(free.mean()), float(changed[free].sum()) / total if total else 0.0
 
 
-def redundant(codes: Codes, back: Codes, share: float, size: int = _GRAM) -> Region | None:
+def redundant(codes: Codes, back: Codes, share: float, size: int = _GRAM) -> list[Region]:
     """
-    Return the stretch in which more than `share` of the grams of `size` repeat one of the last 2048 pieces.
+    Return the stretches in which more than `share` of the grams of `size` repeat one of the last 2048 pieces.
 
     `back` are their distances. `match` is the mean number of times that a gram of the stretch occurs in it: 2 where a
     text is said twice.
     """
     if not len(back):
-        return None
-    repeated = (back > 0) & (back <= _HORIZON)
-    start, end = best_segment(np.where(repeated, 1 - share, -share))
-    if end <= start:
-        return None
-    distinct = len(np.unique(grams(codes[start : end + size - 1], size)))
-    return Region("redundant", start, min(len(codes), end + size - 1), 0, (end - start) / max(1, distinct))
+        return []
+    found = []
+    for start, end in best_segments(np.where((back > 0) & (back <= _HORIZON), 1 - share, -share)):
+        distinct = len(np.unique(grams(codes[start : end + size - 1], size)))
+        region = Region("redundant", start, min(len(codes), end + size - 1), 0, (end - start) / max(1, distinct))
+        found.append(region)
+    return found
 
 
-def narrow(pieces: Pieces, settings: Settings) -> Region | None:
+def best_segments(scores: NDArray[np.float64]) -> list[tuple[int, int]]:
     """
-    Return the stretch at the end that gets along with a handful of words in no order.
+    Return [start, end) of the best contiguous segment that reaches the end, and of the best one anywhere.
 
-    Windows of words are taken from the end backwards as long as each, and all together, hold few different ones. The
-    `match` is the mean number of times that each word occurs.
+    The first maximises the sum of a suffix, the second that of any segment (Kadane 1984); none without positive sum.
     """
-    words = np.flatnonzero(pieces.is_word)
-    size, most = int(settings.narrow_window_words), settings.narrow_distinct
-    start = len(words)
-    while start >= size and len(np.unique(pieces.codes[words[start - size :]])) <= most:
-        start -= size
-    count = len(words) - start
-    if count < 2 * size:
-        return None
-    distinct = len(np.unique(pieces.codes[words[start:]]))
-    return Region("redundant", int(words[start]), int(words[-1]) + 1, 0, count / distinct)
-
-
-def best_segment(scores: NDArray[np.float64]) -> tuple[int, int]:
-    """Return [start, end) of the contiguous segment with the largest sum (Kadane 1984); (0, 0) if none is positive."""
     if not len(scores):
-        return 0, 0
+        return []
     total = np.concatenate(([0.0], np.cumsum(scores)))
     lowest = np.minimum.accumulate(total)
     gain = total - lowest
-    end = len(gain) - 1 - int(np.argmax(gain[::-1]))
-    if gain[end] <= 0:
-        return 0, 0
-    start = int(np.flatnonzero(total[: end + 1] == lowest[end])[-1])
-    return start, end
+    found = []
+    for end in (_last_end(gain), len(gain) - 1 - int(np.argmax(gain[::-1]))):
+        if gain[end] > 0:
+            found.append((int(np.flatnonzero(total[: end + 1] == lowest[end])[-1]), end))
+    return list(dict.fromkeys(found))
+
+
+def _last_end(gain: NDArray[np.float64]) -> int:
+    """Return the end of the segment whose gain is still positive at the end: its best point since it began."""
+    zeros = np.flatnonzero(gain <= 0)
+    start = int(zeros[-1]) if len(zeros) else 0
+    return start + int(np.argmax(gain[start:]))
 
 
 def steady_counters(pieces: Pieces, region: Region) -> bool:

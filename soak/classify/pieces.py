@@ -63,7 +63,7 @@ class Pieces:
     """
     One text as numbers: `codes` (equal pieces, equal codes), `masked` (all numbers are code 0), `starts` (offsets).
 
-    `is_word` marks pieces of two letters and more. `starts` has one entry more than there are pieces: the length of the text.
+    `starts` has one entry more than there are pieces: the length of the text.
     """
 
     def __init__(self, text: str) -> None:
@@ -73,8 +73,6 @@ class Pieces:
         self.codes: Codes = np.array([table.setdefault(part, len(table)) for part in self.parts], dtype=np.int64)
         self._table = table
         numbers = np.array([word[:1].isdecimal() for word in table], dtype=bool)
-        words = np.array([len(word) > 1 and word.isalpha() for word in table], dtype=bool)
-        self.is_word: NDArray[np.bool_] = words[self.codes]
         self.masked: Codes = np.where(numbers[self.codes], 0, self.codes)
         self.starts: Codes = np.fromiter(
             accumulate(map(len, self.parts), initial=0), dtype=np.int64, count=len(self.parts) + 1

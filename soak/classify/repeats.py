@@ -5,15 +5,14 @@ from typing import NamedTuple
 
 from soak.classify.loops import (
     Region,
-    narrow,
     near,
     periodic,
     redundant,
     slot_variation,
     steady_counters,
 )
-from soak.classify.pieces import Pieces, distances
-from soak.classify.sentences import find_pool
+from soak.classify.pieces import Codes, Pieces, distances
+from soak.classify.sentences import find_pools
 from soak.classify.settings import Settings
 from soak.classify.texture import Texture, texture
 from soak.facts.finding import Where
@@ -27,7 +26,7 @@ _EXCERPT_CHARS = 200
 _SAMPLE_CHARS = 2000
 _MIN_PIECES = 16
 _BLOCK_DISTINCT = 16
-_APERIODIC = ("pool_loop", "redundant_loop", "narrow_loop")
+_APERIODIC = ("pool_loop", "redundant_loop")
 
 
 class Channel(NamedTuple):
@@ -71,41 +70,40 @@ class Repeat(NamedTuple):
 
 
 def find_repeats(pieces: Pieces, settings: Settings) -> list[Repeat]:
-    """Return the repetition found in a text, one entry per kind of search, the surest first."""
+    """Return the repetition found in a text, the surest kinds first; of each kind what reaches the end comes first."""
     if len(pieces) < _MIN_PIECES:
         return []
     back = distances(pieces.codes, 8)
-    found = [_from_region(pieces, "exact_loop", region) for region in periodic(pieces.codes, "exact", back)[:2]]
-    found += _masked(pieces)
-    found += _aperiodic(pieces, settings)
-    if len(pieces) >= settings.near_tokens:
-        region = near(pieces.codes, back, settings.near_match)
-        if region is not None:
-            found.append(_from_region(pieces, "near_loop", region))
-    for size in (8, 4):
-        region = redundant(
-            pieces.codes, back if size == 8 else distances(pieces.codes, size), settings.redundant_share, size
-        )
-        if region is not None and region.match >= settings.pool_copies * (8 // size):
-            found.append(_from_region(pieces, "redundant_loop", region))
-    region = narrow(pieces, settings)
-    if region is not None:
-        found.append(_from_region(pieces, "narrow_loop", region))
+    found = [_from_region(pieces, "exact_loop", region) for region in periodic(pieces.codes, "exact", back)]
+    masked = periodic(pieces.masked, "masked", distances(pieces.masked, 8))
+    found += [_from_region(pieces, "counter_loop", region) for region in masked]
+    found += _pools(pieces, settings)
+    if len(pieces) < settings.near_tokens:
+        return found
+    found += [_from_region(pieces, "near_loop", region) for region in near(pieces.codes, back, settings.near_match)]
+    found += _redundant(pieces, back, settings)
     return found
 
 
-def _masked(pieces: Pieces) -> list[Repeat]:
-    back = distances(pieces.masked, 8)
-    regions = periodic(pieces.masked, "masked", back)[:1]
-    return [_from_region(pieces, "counter_loop", region) for region in regions]
+def _pools(pieces: Pieces, settings: Settings) -> list[Repeat]:
+    found = []
+    for pool in find_pools(pieces.text, settings.pool_redundancy):
+        if pool.total >= settings.pool_sentences and pool.total >= settings.pool_copies * pool.distinct:
+            first, last = pieces.starts.searchsorted([pool.start, pool.end])
+            copies = pool.total / pool.distinct
+            found.append(_repeat(pieces, "pool_loop", int(first), int(last), pool.unit, None, copies, None))
+    return found
 
 
-def _aperiodic(pieces: Pieces, settings: Settings) -> list[Repeat]:
-    pool = find_pool(pieces.text, settings.pool_redundancy)
-    if pool is None or pool.total < settings.pool_sentences or pool.total < settings.pool_copies * pool.distinct:
-        return []
-    first, last = pieces.starts.searchsorted([pool.start, pool.end])
-    return [_repeat(pieces, "pool_loop", int(first), int(last), pool.unit, None, pool.total / pool.distinct, None)]
+def _redundant(pieces: Pieces, back: Codes, settings: Settings) -> list[Repeat]:
+    """Look at 8-grams; in prose also at 4-grams: a few words in no order repeat hardly any longer ones."""
+    wide = redundant(pieces.codes, back, settings.redundant_share)
+    found = [_from_region(pieces, "redundant_loop", one) for one in wide if one.match >= settings.redundant_copies]
+    narrow = redundant(pieces.codes, distances(pieces.codes, 4), settings.redundant_share, 4)
+    kept = [
+        _from_region(pieces, "redundant_loop", one) for one in narrow if one.match >= 1.5 * settings.redundant_copies
+    ]
+    return found + [repeat for repeat in kept if repeat.texture.kind == "prose"]
 
 
 def _from_region(pieces: Pieces, kind: str, region: Region) -> Repeat:
@@ -159,7 +157,9 @@ def _open_end(repeat: Repeat, pieces: Pieces, s: Settings) -> bool:
     if repeat.tokens < need:
         return False
     if repeat.kind in _APERIODIC:
-        return _says_nothing_new(repeat, s)
+        return _says_nothing_new(
+            repeat, 2 * s.redundant_copies if repeat.kind == "pool_loop" else s.redundant_copies, s
+        )
     copies = repeat.copies or 0.0
     if repeat.kind == "exact_loop":
         if repeat.data:
@@ -182,7 +182,7 @@ def _closed_end(repeat: Repeat, quoted: bool, pieces: Pieces, s: Settings) -> bo
     if quoted:
         return False
     if repeat.kind in _APERIODIC:
-        return _says_nothing_new(repeat, s)
+        return _says_nothing_new(repeat, 3 * s.redundant_copies, s)
     if repeat.kind == "near_loop":
         return kind == "prose" and copies >= 2 * s.closed_copies and _drifts(repeat, pieces)
     return kind == "prose" and _stuck_counter(repeat, pieces, 2 * s.closed_copies, 1e9)
@@ -210,13 +210,13 @@ def _varied_block(repeat: Repeat, pieces: Pieces) -> bool:
     return len(set(unit.tolist())) >= _BLOCK_DISTINCT
 
 
-def _says_nothing_new(repeat: Repeat, s: Settings) -> bool:
-    """Language that only shuffles what it said before; program text needs twice the evidence, data is none."""
+def _says_nothing_new(repeat: Repeat, code_copies: float, s: Settings) -> bool:
+    """Language that only shuffles what it said before; program text needs more copies, data is none."""
     if repeat.tokens < s.near_tokens:
         return False
     if repeat.texture.kind == "prose":
         return True
-    return repeat.texture.kind == "code" and (repeat.copies or 0.0) >= 2 * s.pool_copies and repeat.share >= 0.5
+    return repeat.texture.kind == "code" and (repeat.copies or 0.0) >= code_copies
 
 
 def _drifts(repeat: Repeat, pieces: Pieces) -> bool:

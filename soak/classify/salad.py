@@ -37,13 +37,8 @@ def find_salad(text: str, settings: Settings) -> Salad | None:
     Very long texts are sampled: at most 600 windows, evenly spread, the last one among them.
     """
     size = int(settings.salad_window_chars)
-    starts = list(range(0, max(1, len(text) - size // 2), size))
-    if len(starts) > _SAMPLE_WINDOWS:
-        step = len(starts) / _SAMPLE_WINDOWS
-        starts = [starts[int(k * step)] for k in range(_SAMPLE_WINDOWS - 1)] + [starts[-1]]
-    signs = [
-        window_sign(text[at : at + size + size // 2 if at == starts[-1] else at + size], settings) for at in starts
-    ]
+    starts = _window_starts(len(text), size)
+    signs = [window_sign(text, at, len(text) if at == starts[-1] else at + size, settings) for at in starts]
     bad = [k for k, sign in enumerate(signs) if sign]
     if not bad:
         return None
@@ -55,15 +50,27 @@ def find_salad(text: str, settings: Settings) -> Salad | None:
     return Salad(signs[bad[0]] or "", starts[bad[0]], end, share)
 
 
-def window_sign(text: str, settings: Settings) -> str | None:
-    """Return the name of the sign of salad that a window shows, or None."""
-    if not text.isascii():
-        if broken_share(text) >= settings.salad_broken_share:
+def _window_starts(length: int, size: int) -> list[int]:
+    starts = list(range(0, max(1, length - size // 2), size))
+    if len(starts) <= _SAMPLE_WINDOWS:
+        return starts
+    step = len(starts) / _SAMPLE_WINDOWS
+    return [starts[int(k * step)] for k in range(_SAMPLE_WINDOWS - 1)] + [starts[-1]]
+
+
+def window_sign(text: str, start: int, end: int, settings: Settings) -> str | None:
+    """Return the name of the sign of salad that characters [start, end) show, or None."""
+    window = text[start:end]
+    if not window.isascii():
+        if broken_share(window) >= settings.salad_broken_share:
             return "broken_characters"
-        switches, scripts = script_switches(text)
+        switches, scripts = script_switches(window)
         if switches >= settings.salad_switches and scripts >= settings.salad_scripts:
             return "script_mix"
-    pairs, articles = impossible_pairs(text)
+    # Articles are one word in ten: look a window further on, to have some.
+    pairs, articles = impossible_pairs(
+        text[start : end + (end - start)] if end < len(text) else text[start - (end - start) : end]
+    )
     if pairs >= settings.salad_order_pairs and pairs >= settings.salad_order_share * articles:
         return "word_order"
     return None

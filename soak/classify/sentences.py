@@ -1,11 +1,12 @@
 """Loops that reshuffle a few sentences: no period, but almost nothing said is new."""
 
 import re
+from collections import Counter
 from typing import NamedTuple
 
 import numpy as np
 
-from soak.classify.loops import best_segment
+from soak.classify.loops import best_segments
 
 _SENTENCE = re.compile(r"[^.!?\u3002\uff01\uff1f\n]+[.!?\u3002\uff01\uff1f\n]*")
 _WORD = re.compile(r"[^\W_]+")
@@ -15,46 +16,44 @@ _MAX_WEIGHT = 40
 
 
 class Pool(NamedTuple):
-    """Characters [start, end): `total` sentences, `distinct` different ones; `share` of the words is repeated."""
+    """Characters [start, end): `total` sentences, `distinct` different ones; `unit` is the commonest."""
 
     start: int
     end: int
     total: int
     distinct: int
-    share: float
     unit: str
 
 
-def find_pool(text: str, redundancy: float) -> Pool | None:
+def find_pools(text: str, redundancy: float) -> list[Pool]:
     """
-    Return the stretch of `text` in which more than `redundancy` of the words stand in sentences said before.
+    Return the stretches of `text` (the last one, the best one) whose sentences are mostly repeats of earlier ones.
 
-    Sentences are compared by their words and numbers (case, punctuation and spaces do not count); those of fewer than
-    three words say nothing.
+    More than `redundancy` of their words stand in sentences said before. Sentences are compared by their words and
+    numbers (case, punctuation and spaces do not count); those of fewer than three words say nothing.
     """
     spans, keys, weights = _sentences(text)
-    if not keys:
-        return None
     first: dict[str, int] = {}
     seen = np.array([first.setdefault(key, at) != at for at, key in enumerate(keys)], dtype=bool)
-    weight = np.array(weights, dtype=np.float64)
-    start, end = best_segment(np.where(seen, 1 - redundancy, -redundancy) * weight)
-    if end <= start:
-        return None
-    # The first copies lie before the segment; they belong to the loop if it took them from close by.
+    scores = np.where(seen, 1 - redundancy, -redundancy) * np.array(weights, dtype=np.float64)
+    return [_pool(text, spans, keys, segment) for segment in best_segments(scores)]
+
+
+def _pool(text: str, spans: list[tuple[int, int]], keys: list[str], segment: tuple[int, int]) -> Pool:
+    start, end = segment
+    # The first copies lie before the segment; they belong to the loop.
     start = max(0, start - len(set(keys[start:end])))
-    inside = keys[start:end]
-    commonest = max(set(inside), key=inside.count) if len(inside) < 2000 else inside[-1]
-    at = start + inside.index(commonest)
-    share = float(weight[start:end][seen[start:end]].sum() / weight[start:end].sum())
-    return Pool(spans[start][0], spans[end - 1][1], len(inside), len(set(inside)), share, text[slice(*spans[at])])
+    counts = Counter(keys[start:end])
+    commonest, _ = counts.most_common(1)[0]
+    unit = text[slice(*spans[start + keys[start:end].index(commonest)])]
+    return Pool(spans[start][0], spans[end - 1][1], end - start, len(counts), unit)
 
 
 def _sentences(text: str) -> tuple[list[tuple[int, int]], list[str], list[int]]:
     spans, keys, weights = [], [], []
     for found in _SENTENCE.finditer(text):
         words = _WORD.findall(found.group())
-        count = len(words) + len(_CJK.findall(found.group())) // 2
+        count = sum(word.isalpha() for word in words) + len(_CJK.findall(found.group())) // 2
         if count >= _MIN_WORDS:
             spans.append(found.span())
             keys.append(" ".join(words).casefold())

@@ -63,12 +63,10 @@ class Settings:
     # Sentences in the region, and how often each distinct one occurs on average.
     pool_sentences: float = 24
     pool_copies: float = 5
-    # Share of 8-grams that repeat one of the last 2048 tokens, and tokens in the region.
-    redundant_share: float = 0.90
-    redundant_tokens: float = 256
-    # Words in a window, and how many different ones may occur in a stretch of such windows for it to be babble.
-    narrow_window_words: float = 100
-    narrow_distinct: float = 10
+    # Share of 8-grams (in prose also of 4-grams) that repeat one of the last 2048 tokens, and how often each occurs
+    # there on average. Honest code and prose reach such a share only where something is said twice (1 to 3 copies).
+    redundant_share: float = 0.85
+    redundant_copies: float = 4
     # Share of tokens equal to the token one period earlier, in a loop with small variations, and tokens in it.
     near_match: float = 0.85
     near_tokens: float = 256

@@ -40,7 +40,7 @@ def _kind(visible: list[str], text: str, words: int) -> Kind:
     signs = sum(char in _CODE_SIGNS for char in visible) / len(visible)
     if letters + digits < 0.3:
         return "symbols"
-    if _mostly_hex(text) or digits > letters:
+    if _mostly_hex(text) or digits >= letters:
         return "numbers"
     if signs > 0.04:
         return "code"

@@ -1,13 +1,13 @@
 """English words of the rules on word order and on unfinished sentences: closed classes."""
 
-ARTICLES = frozenset(("the", "a", "an"))
+# "a" is left out: it is a common variable, and "a in b" is code.
+ARTICLES = frozenset(("the", "an", "of"))
 
 # fmt: off
+# Words that follow none of them; without keywords ("the for loop", "the if").
 NEVER_AFTER_ARTICLE = frozenset((
-    "the", "a", "an", "of", "to", "is", "are", "was", "were", "be", "been", "and", "or", "but", "in", "on", "at",
-    "for", "with", "from", "by", "as", "it", "its", "this", "that", "these", "those", "he", "she", "they", "we",
-    "you", "i", "if", "then", "than", "so", "not", "has", "have", "had", "will", "would", "can", "could", "do",
-    "does", "did",
+    "of", "are", "was", "were", "be", "been", "but", "he", "she", "they", "we", "you", "i", "then", "than", "so",
+    "has", "have", "had", "would", "could", "did", "to", "at", "on", "by", "is", "and", "or", "in",
 ))
 
 # Words that no sentence ends with. Prepositions that do end sentences ("turn it on") are left out.

@@ -26,6 +26,7 @@ class LiveView:
         self._recent: deque[Text] = deque(maxlen=_RECENT)
         self._live: Live | None = None
         self._step = ""
+        self._draining = False
 
     def preparing(self, step: str, detail: str) -> None:
         """Show a step of preparation; each step on a line of its own."""
@@ -56,6 +57,7 @@ class LiveView:
 
     def event(self, event: Event) -> None:
         """Show what happened to the run."""
+        self._draining = self._draining or event.kind == "draining"
         self._note(f"{event.kind} {event.arm or ''} {escape_terminal(event.text)}", "cyan")
 
     def sample(self, sample: EngineSample) -> None:
@@ -86,7 +88,8 @@ class LiveView:
         row.add_row(
             ProgressBar(total=1.0, completed=share or 0.0, width=30, pulse=share is None),
             f"{share:.0%}" if share is not None else "",
-            f"{duration(self._board.elapsed_s)} gone, {duration(self._board.eta_s())} left",
+            f"{duration(self._board.elapsed_s)} gone,",
+            "draining" if self._draining else f"{duration(self._board.eta_s())} left",
         )
         return row
 

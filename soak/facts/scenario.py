@@ -131,7 +131,12 @@ class Expect:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """The content of one scenario file. Fields without a sentence here are explained by their type."""
+    """
+    The content of one scenario file. Fields without a sentence here are explained by their type.
+
+    on_loop: what happens to a stream in which a loop is certain. record: nothing, a soak shows what the server does.
+    cut: it is closed; its length and time are then lower bounds (censored).
+    """
 
     __pydantic_config__ = _STRICT
 
@@ -148,6 +153,7 @@ class Scenario:
     retries: Retries = field(default_factory=Retries)
     budget: Budget = field(default_factory=lambda: Budget(passes=1))
     warm_up_turns: Annotated[int, Ge(0), Le(100)] = 1
+    on_loop: Literal["record", "cut"] = "record"
     drain_s: Annotated[float, Ge(0)] = 120.0
     server_return_s: PositiveSeconds = 600.0
     scrape_every_s: Annotated[float, Ge(0.5)] = 5.0

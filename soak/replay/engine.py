@@ -55,6 +55,8 @@ class Replay:
         self._stop_if = stop_if
         self._began = clock.now()
         self._passes = PassWatch()
+        for key in done:
+            self._passes.sent(key.pass_)  # what earlier sittings did with a pass is not known: do not call it barren
 
     @property
     def active_s(self) -> float:
@@ -91,7 +93,10 @@ class Replay:
 
     async def _stop_after_drain(self) -> None:
         await self._switch.drained()
-        limit = asyncio.ensure_future(self._clock.sleep(self._scenario.drain_s))
+        limit_s = self._scenario.drain_s
+        text = f"no new turns ({self._switch.reason}); those in flight have {limit_s:.0f} s, certain loops are closed"
+        self._tell("draining", text, None)
+        limit = asyncio.ensure_future(self._clock.sleep(limit_s))
         stop = asyncio.ensure_future(self._switch.stopping())
         await asyncio.wait((limit, stop), return_when=asyncio.FIRST_COMPLETED)
         limit.cancel()
@@ -148,7 +153,7 @@ class Replay:
     def _conversations(self) -> Iterator[Conversation]:
         """The plan's conversations with what is left of them; ends a looping plan if a whole pass sent nothing."""
         for conversation in self._plan.conversations(lambda key: key in self._done):
-            if self._passes.barren:
+            if self._plan.endless and self._passes.barren:
                 text = "no turn of a whole pass could be sent; see the reasons of the skipped turns"
                 self._tell("nothing_fits", text, None)
                 self._switch.drain("nothing_fits")

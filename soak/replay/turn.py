@@ -18,9 +18,14 @@ from soak.facts import Chunk, Episode, Node, Record, Scenario, Started, Turn, Tu
 from soak.replay.arm import Arm
 from soak.replay.fit import Room
 from soak.replay.ports import Clock, Ledger, Listener
+from soak.replay.switch import Switch
 
 # Endings after which it is worth asking whether the server is still there.
 _SUSPICIOUS = frozenset({"reset", "no_finish", "http_error", "error_event", "deadline_first_chunk", "deadline_gap"})
+
+# How often a turn that could not be sent is tried again once the server is there. One that the server breaks off every
+# time (or that brings the server down every time) is an error then, not an endless wait.
+_SENT_AGAIN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,13 +45,21 @@ class TurnRunner:
     """Runs jobs; holds what is the same for all of them."""
 
     def __init__(
-        self, *, scenario: Scenario, settings: Settings, ledger: Ledger, listener: Listener, clock: Clock
+        self,
+        *,
+        scenario: Scenario,
+        settings: Settings,
+        ledger: Ledger,
+        listener: Listener,
+        clock: Clock,
+        switch: Switch,
     ) -> None:
         self._scenario = scenario
         self._settings = settings
         self._ledger = ledger
         self._listener = listener
         self._clock = clock
+        self._switch = switch
 
     async def run(self, arm: Arm, job: Job) -> Record | None:
         """Run one job to its end and return its record; None if the arm's server is gone and nothing was started."""
@@ -74,8 +87,10 @@ class TurnRunner:
             if room.skip is not None:
                 return self._end(Record(key=job.key, outcome="skipped", at=self._clock.wall(), reason=room.skip))
             exchange, judge = await self._exchange(arm, job, body, room, before=exchange)
-        while exchange.observation.ending == "unreachable":
-            arm.gate.shut()
+        for _ in range(_SENT_AGAIN):
+            if exchange.observation.ending != "unreachable":
+                break
+            await arm.gate.suspect()
             if not await arm.gate.passed():
                 return self._broken_off(job, "the server could not be reached; nothing was sent")
             exchange, judge = await self._exchange(arm, job, body, room, before=exchange)
@@ -118,11 +133,19 @@ class TurnRunner:
         return exchange, judge
 
     def _sink(self, job: Job, judge: TurnJudge) -> Callable[[Chunk], bool]:
+        """
+        Return what looks at each chunk. By default a looping stream is let run, for a soak shows what the server does;
+        while the run drains it is closed, since its class is certain and waiting for its end tells nothing more.
+        """
+        looping = False
+
         def sink(chunk: Chunk) -> bool:
+            nonlocal looping
             signal = judge.push(chunk)
             if signal is not None:
+                looping = looping or signal.certain
                 self._listener.signal(job.key, signal)
-            return False  # the stream is never cut: a soak run shows what the server does
+            return looping and (self._scenario.on_loop == "cut" or self._switch.draining)
 
         return sink
 

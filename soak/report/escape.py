@@ -7,7 +7,6 @@ links, images, HTML and mentions. Here every such character is shown as what it 
 """
 
 import re
-import unicodedata
 
 _SHOWN = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
 _ACTIVE = re.compile(
@@ -20,7 +19,7 @@ _ACTIVE = re.compile(
 
 def escape_terminal(text: str, *, keep_lines: bool = False) -> str:
     """
-    Return `text` with every control, format, surrogate and line-breaking character written out as an escape.
+    Return `text` with every control, format, surrogate, unassigned and odd space character written out.
 
     `keep_lines` leaves `\\n` as it is and turns tabs into four spaces; all else is the same.
     """
@@ -28,16 +27,14 @@ def escape_terminal(text: str, *, keep_lines: bool = False) -> str:
 
 
 def _visible(char: str, keep_lines: bool) -> str:
-    if " " <= char <= "~":
+    if char.isprintable():
         return char
     if keep_lines and char in "\n\t":
         return char if char == "\n" else "    "
     if char in _SHOWN:
         return _SHOWN[char]
-    if unicodedata.category(char) in ("Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"):
-        code = ord(char)
-        return f"\\x{code:02x}" if code < 0x100 else f"\\u{{{code:x}}}"
-    return char
+    code = ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{{{code:x}}}"
 
 
 def escape_markdown(text: str) -> str:

@@ -28,7 +28,8 @@ def sign_clustering_p(discordant: Sequence[tuple[int, int]], *, seed: int = 0) -
     table, sizes = table[sizes > 0], sizes[sizes > 0]
     seen = ((table[:, 0] - table[:, 1]) ** 2).sum()
     random = np.random.default_rng(seed)
-    drawn = random.multivariate_hypergeometric(sizes, baseline_only, size=_RESAMPLES, method="marginals")
+    smaller = min(baseline_only, int(sizes.sum()) - baseline_only)  # so that swapped arms draw the same numbers
+    drawn = random.multivariate_hypergeometric(sizes, smaller, size=_RESAMPLES, method="marginals")
     as_far = int((((2 * drawn - sizes) ** 2).sum(axis=1) >= seen).sum())
     return (1 + as_far) / (1 + _RESAMPLES)
 

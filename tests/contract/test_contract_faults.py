@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fakes import FAULTS, FakeServer, one
 
-from soak.client import Target, WireClient
+from soak.client import SdkClient, Target, WireClient
 from soak.facts import Chunk, Deadlines, Retries
 
 QUICK = Deadlines(first_chunk_s=0.4, gap_s=0.3, turn_s=30)
@@ -55,8 +55,6 @@ async def test_every_fault_has_its_ending(client_class: Any, fake: FakeServer, o
 
 async def test_both_paths_see_the_same(fake: FakeServer, opened: Any) -> None:
     """On the same bytes both paths give the same observation, times and connection apart."""
-    from soak.client import SdkClient
-
     async with opened(fake.url) as served:
         request = served.request("same", tools=[BASH], max_tokens=400)
         found = []
@@ -68,9 +66,7 @@ async def test_both_paths_see_the_same(fake: FakeServer, opened: Any) -> None:
         assert getattr(found[0], name) == getattr(found[1], name), name
 
 
-async def test_a_server_that_returns_is_found_again(
-    client_class: Any, fake: FakeServer, opened: Any
-) -> None:
+async def test_a_server_that_returns_is_found_again(client_class: Any, fake: FakeServer, opened: Any) -> None:
     """While the server is dead the turn is unreachable; once it is back the same client is answered."""
     async with opened(fake.url) as served, client_class(served.target) as client:
         request = served.request(retries=Retries(attempts=2, wait_max_s=0.01))

@@ -30,7 +30,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--prefix-cache", choices=("on", "off", "stuck"), default="on")
     parser.add_argument("--no-native-tools", action="store_true")
     parser.add_argument("--no-token-ids", action="store_true")
-    parser.add_argument("--burst", type=int, help="answer everything with this many ready-made chunks at once")
+    parser.add_argument("--key", help="the API key asked for")
+    parser.add_argument("--burst", type=int, help="answer everything with this many ready-made chunks")
     return parser.parse_args()
 
 
@@ -46,7 +47,7 @@ def rates_of(text: str | None) -> dict[str, float]:
 def policy_of(args: argparse.Namespace) -> Policy:
     """Return the policy the command line asks for."""
     if args.burst:
-        return pre_encoded(args.burst)
+        return pre_encoded(args.burst, args.gap_s)
     paces = {"first_chunk_s": args.first_chunk_s, "gap_s": args.gap_s, "answer_tokens": args.answer_tokens}
     return seeded_policy(args.seed, rates_of(args.rates), **paces)
 
@@ -61,6 +62,7 @@ async def main() -> None:
         prefix_cache=args.prefix_cache,
         native_tools=not args.no_native_tools,
         token_ids=not args.no_token_ids,
+        requires_key=args.key,
     )
     style = replace(Style(), tokens_per_chunk=args.tokens_per_chunk)
     server = FakeServer(

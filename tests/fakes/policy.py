@@ -8,7 +8,7 @@ from itertools import cycle
 
 from fakes.answers import Answer, events, prose
 from fakes.faults import CLASS_FAULTS, HARMLESS, WIRE_FAULTS, Ask, make
-from fakes.script import End, Head, Script, burst
+from fakes.script import End, Head, Script, Send, Wait, burst
 
 Policy = Callable[[Ask], Script]
 
@@ -66,16 +66,25 @@ def in_order(scripts: Sequence[Script]) -> Policy:
     return lambda ask: next(endless)
 
 
-def pre_encoded(chunks: int) -> Policy:
-    """Return a policy for benchmarks: one burst of ready bytes, the same good answer of `chunks` chunks for all."""
+def pre_encoded(chunks: int, gap_s: float = 0.0) -> Policy:
+    """
+    Return a policy for benchmarks: ready bytes, the same good answer of `chunks` chunks for all.
+
+    The whole answer is sent at once, or, with `gap_s`, an event every `gap_s` seconds.
+    """
 
     @cache
     def script(token_ids: bool) -> Script:
         ask = Ask(body={}, rng=random.Random(1))
-        answer = Answer(content=prose(ask.rng, chunks * 2))
+        answer = Answer(content=prose(ask.rng, chunks * 3))
         items = events(answer, replace(ask.style, token_ids=token_ids))[: chunks + 1]
-        tail = events(Answer(), replace(ask.style, role_first=False, prompt_tokens=1000))
+        tokens = sum(item.tokens for item in items)
+        usage = Answer(content=" x" * tokens)
+        tail = events(usage, replace(ask.style, role_first=False, prompt_tokens=1000))[-3:]
         data = [item.data for item in (*items, *tail)]
-        return Script([Head(), burst(data, chunks * 2), End()], finish="stop")
+        if not gap_s:
+            return Script([Head(), burst(data, tokens), End()], finish="stop")
+        paced = [step for event in data for step in (Send(event, 2), Wait(gap_s))]
+        return Script([Head(), *paced, End()], finish="stop")
 
     return lambda ask: script(ask.style.token_ids)

@@ -100,6 +100,11 @@ class FakeServer:
         """The chat requests received so far."""
         return [request for request in self.received if request.ordinal is not None]
 
+    @property
+    def connected(self) -> int:
+        """How many connections are open."""
+        return len(self._connections)
+
     def event(self, name: str) -> asyncio.Event:
         """Return the event that `Until(name)` waits for."""
         return self._events.setdefault(name, asyncio.Event())

@@ -129,7 +129,7 @@ def varied_loop(rng: random.Random, words: int) -> str:
     unit_words = unit[: len(unit) // 4].split(" ")
     rate = rng.choice([0.01, 0.02, 0.04])
     out: list[str] = []
-    while len(out) < words:
+    while len(out) < max(words, 8 * len(unit_words)):
         out += [rng.choice(WORDS) if rng.random() < rate else word for word in unit_words]
     return " ".join(out)
 

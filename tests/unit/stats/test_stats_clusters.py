@@ -82,7 +82,7 @@ def test_adjacency_cannot_tell_without_two_failures() -> None:
 
 
 def test_sign_clustering_is_seen_and_seeded() -> None:
-    """Clusters that all lean to one arm have a small p-value, mixed ones a large one; equal input gives equal output."""
+    """Clusters that lean to one arm have a small p-value, mixed ones a large one; equal input, equal output."""
     leaning = [(5, 0), (0, 5), (4, 0), (0, 4)]
     mixed = [(2, 2), (2, 2), (1, 2), (2, 1)]
     assert sign_clustering_p(leaning) < 0.01

@@ -1,0 +1,113 @@
+"""Summaries and comparisons as text."""
+
+import msgspec
+from report_facts import arm, comparison, summary
+
+from soak.facts import PrefixCache, Quantiles, Speculation, TokenCounts
+from soak.report import markdown_comparison, terminal_comparison, terminal_summary
+
+
+def test_the_verdict_comes_first_with_its_reason() -> None:
+    """The first line says fail, the second why."""
+    lines = terminal_summary(summary()).splitlines()
+    assert lines[0].startswith("FAIL — a threshold is broken (plain, complete)")
+    assert lines[1] == "  - rate is broken plain"
+
+
+def test_a_summary_shows_counts_evidence_speed_engine_and_what_to_do_next() -> None:
+    """Each of the five questions has its line."""
+    text = " ".join(terminal_summary(summary()).split())
+    for part in (
+        "garbage_loop 2 5.0 % 15.0 % 6.7 min",
+        "skipped 3",
+        "plain:1:0:candidate garbage_loop plain (20,000 tokens)",
+        "16.7 usable tokens/s over 10.0 min (10,000 of 50,000 completion tokens, 40,000 spent on bad turns)",
+        "acceptance length 2.50, rate 75.0 %, by position 90.0 %, 60.0 %;",
+        "prefix-cache hits 50.0 % (500 of 1,000 tokens)",
+        "whole turn 2.0 s 9.0 s 200.0 s",
+        "1 turns were cut by a limit",
+        "soak show runs/plain plain:1:0:candidate",
+    ):
+        assert part in text, part
+
+
+def test_what_was_not_measured_is_a_dash_and_not_a_zero() -> None:
+    """Unknown speed, acceptance and times read "–"."""
+    blank = arm(
+        tokens=TokenCounts(),
+        usable_tokens_per_s=None,
+        speculation=Speculation(),
+        prefix_cache=PrefixCache(),
+        ttft_ms=Quantiles(),
+        e2e_ms=Quantiles(),
+    )
+    text = terminal_summary(summary(arms={"candidate": blank}))
+    assert "– usable tokens/s" in text
+    assert "acceptance length –, rate –; prefix-cache hits – (– of – tokens)" in text
+    assert "latency: –" in text
+
+
+def test_two_arms_are_named_and_a_comparison_offered() -> None:
+    """Each arm has its block, and the next step is to compare."""
+    text = terminal_summary(summary(arms={"before": arm(), "after": arm()}))
+    assert "before garbage_loop" in text
+    assert "soak compare runs/plain" in text
+
+
+def test_an_interrupted_run_is_offered_to_be_resumed() -> None:
+    """The first next step of an unfinished run is to go on."""
+    text = terminal_summary(summary(state="interrupted"))
+    assert text.split("next:\n")[1].startswith("  soak resume runs/plain")
+
+
+def test_colour_is_only_there_where_wanted() -> None:
+    """Without colour no escape character is printed; with it, removing it gives the same text."""
+    import re
+
+    for plain, coloured in (
+        (terminal_summary(summary()), terminal_summary(summary(), colour=True)),
+        (terminal_comparison(comparison()), terminal_comparison(comparison(), colour=True)),
+    ):
+        assert "\x1b" not in plain
+        assert "\x1b[" in coloured
+        assert re.sub(r"\x1b\[[0-9;]*m", "", coloured) == plain
+
+
+def test_a_comparison_opens_with_verdict_and_sentence_then_what_voids_it() -> None:
+    """Validity stands before the numbers."""
+    text = terminal_comparison(comparison())
+    assert text.startswith("UNKNOWN — runs/plain → runs/bplain\n\nGarbage 11 → 7 plain")
+    assert text.index("why plain") < text.index("500 paired turns, 3 unpaired, 20 episodes")
+    assert (
+        "11 of 500   7 of 500       8 / 4  -0.80 (-2.45 to 0.72)  0.64 (0.26 to 1.58)  0.39         0.39  inconclusive"
+        in text
+    )
+    assert "turn time: 5.00 h → 4.00 h, ratio 0.80 (0.70 to 0.93)" in text
+    assert "−48.3 min in pairs whose worse turn is garbage_loop" in text
+
+
+def test_markdown_folds_the_figures_away() -> None:
+    """One paragraph to read, a table inside details."""
+    text = markdown_comparison(comparison())
+    head, figures = text.split("<details>")
+    assert head.startswith("**UNKNOWN** — runs/plain → runs/bplain\n\nGarbage 11 → 7 plain\n")
+    assert "| garbage\\_loop | 11 of 500 | 7 of 500 | 8 / 4 | -0.80 (-2.45 to 0.72) | 0.64 (0.26 to 1.58) |" in figures
+    assert figures.rstrip().endswith("</details>")
+
+
+def test_unmeasured_comparisons_render() -> None:
+    """A comparison without pairs and times has dashes."""
+    found = comparison()
+    nothing = msgspec.structs.replace(
+        found.classes["garbage_loop"],
+        difference=None,
+        ci95=None,
+        rate_ratio=None,
+        rate_ratio_ci95=None,
+        p_value=None,
+        p_adjusted=None,
+    )
+    clock = type(found.wall_clock)(baseline_s=None, candidate_s=None, ratio=None, ci95=None, explained_by={})
+    text = terminal_comparison(comparison(classes={"garbage_loop": nothing}, wall_clock=clock))
+    assert "turn time: not measured in both arms" in text
+    assert "8 / 4 – – – – inconclusive" in " ".join(text.split())
