@@ -73,7 +73,11 @@ class TargetError(EngineError):
 
 
 class LaunchError(EngineError):
-    """A build of our own cannot be made, started or kept alive; the message ends with its last log lines."""
+    """A build of our own cannot be made, started or kept alive; `log_tail` holds its last log lines."""
+
+    def __init__(self, what: str, *, why: str, hint: str, log_tail: tuple[str, ...] = ()) -> None:
+        super().__init__(what, why=why, hint=hint)
+        self.log_tail = log_tail
 
 
 class RunFolderError(SoakError):

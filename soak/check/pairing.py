@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from soak.check.turns import TurnFact, turn_facts
-from soak.check.wording import percent
+from soak.check.wording import percent, plural
 from soak.facts import ArmCard, ArmSummary, Judgement, Manifest, Record, TurnKey
 from soak.stats import PairedOutcome
 
@@ -172,10 +172,10 @@ def notes_on(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -> l
     for label, turns in alone:
         bad = sum(turn.class_ != "ok" for turn in turns)
         if turns and pairing.pairs:
-            notes.append(f"{len(turns)} turns finished only in {label} ({bad} of them not ok) and are left out")
+            notes.append(f"{plural(len(turns), 'turn')} finished only in {label} ({bad} not ok), left out here")
     for label, count in ((side.label, side.summary.turns.indeterminate) for side in (baseline, candidate)):
         if count:
-            notes.append(f"{label}: {count} turns were broken off by ourselves and are not counted")
+            notes.append(f"{label}: {plural(count, 'turn')} broken off by ourselves, not counted")
     return notes
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from soak.check.pairing import Pairing
-from soak.check.wording import TITLES, duration, percent, percent_up, rounded_up, two_digits
+from soak.check.wording import TITLES, duration, percent, percent_up, plural, rounded_up, two_digits
 from soak.facts import ClassComparison, WallClock
 from soak.stats import detectable_rate, upper_bound
 
@@ -143,5 +143,5 @@ def _explained(clock: WallClock) -> str:
         )
         text += f"; ratio {two_digits(clock.ratio_ok)}{limits} over pairs in which both turns are ok"
     if clock.censored_pairs:
-        text += f"; {clock.censored_pairs} pairs were cut by a limit, so their times are lower bounds"
+        text += f"; {plural(clock.censored_pairs, 'pair')} cut by a limit, with times that are lower bounds"
     return text

@@ -26,7 +26,7 @@ from soak.check.thresholds import broken_stop, thresholds_opinion
 from soak.check.turns import TurnFact, turn_facts
 from soak.check.validity import Validity, validity
 from soak.check.verdicts import Opinion, merge, sorted_reasons
-from soak.check.wording import events_sentence, percent
+from soak.check.wording import events_sentence, percent, plural
 from soak.errors import RunFolderError
 from soak.facts import (
     ArmCard,
@@ -92,7 +92,10 @@ def summarise(
     for card in manifest.arms:
         arm, notes = _measure(card, scenario, history, turns[card.name], plan, wall_s)
         arms[card.name] = arm
-        opinions[card.name] = [*_ask(scenario, arm, state), Opinion("pass", notes)]
+        opinions[card.name] = [
+            *_ask(scenario, arm, state),
+            Opinion("pass", (*notes, *_interruptions(history, card.name))),
+        ]
     return Summary(
         run=run,
         scenario=scenario.name,
@@ -166,6 +169,14 @@ def _measure(
         worst=worst_turns(turns),
     )
     return arm, valid.notes
+
+
+def _interruptions(history: HistoryView, arm: str) -> tuple[str, ...]:
+    """Return what a reader should know of the run's course: the engine's absences, and resumes."""
+    away = sum(event.kind == "server_down" and event.arm in (arm, None) for event in history.events)
+    resumed = sum(event.kind == "resumed" for event in history.events)
+    told = ((away, "the engine stopped answering"), (resumed, "the run was resumed"))
+    return tuple(f"{what} {plural(times, 'time')}" for times, what in told if times)
 
 
 def _validity(

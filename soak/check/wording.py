@@ -64,6 +64,11 @@ def events_sentence(name: str, events: int, turns: int) -> str:
     )
 
 
+def plural(count: int, noun: str) -> str:
+    """Return a count with its noun: "1 turn", "2 turns"."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def rounded_up(turns: int) -> str:
     """Return a number of turns with three significant digits, rounded up, thousands separated: 4335 is "4,340"."""
     step = max(10 ** (len(str(turns)) - 3), 1)

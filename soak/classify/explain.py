@@ -46,6 +46,14 @@ class Explanation:
             return 0.0
         return max((_paid(found, repeats, source, masked) for source in self.sources), default=0.0)
 
+    def seen_share(self, pieces: Pieces, start: int, end: int) -> float:
+        """Return the share (0 to 1) of the 8-grams in pieces [start, end) that one source holds."""
+        found = grams(pieces.keys(masked=False)[start:end], _GRAM)
+        if not len(found):
+            return 0.0
+        known = (grams(source.keys(masked=False), _GRAM) for source in self.sources)
+        return max((float(np.isin(found, there).mean()) for there in known), default=0.0)
+
 
 def _paid(found: NDArray[np.uint64], repeats: NDArray[np.int64], source: Pieces, masked: bool) -> float:
     known, counts = np.unique(grams(source.keys(masked=masked), _GRAM), return_counts=True)

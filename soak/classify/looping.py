@@ -35,6 +35,7 @@ _SALAD = {
     "script_mix": "letters of several scripts side by side",
     "broken_characters": "replacement characters and misread bytes",
     "word_order": "words in an order that no sentence has",
+    "no_order": "words and signs in no order",
 }
 
 
@@ -93,7 +94,7 @@ def _report_channel(channel: Channel, explanation: Explanation, settings: Settin
     pieces = Pieces(channel.text)
     report = _judge_repeats(channel, pieces, offset, explanation, settings)
     if not report.garbage and not report.notes:
-        report.garbage.extend(_salad(channel, offset, settings))
+        report.garbage.extend(_salad(channel, pieces, offset, explanation, settings))
     return report
 
 
@@ -148,9 +149,14 @@ def _finding(kind: str, repeat: Repeat, channel: Channel, offset: int) -> Findin
     )
 
 
-def _salad(channel: Channel, offset: int, settings: Settings) -> list[Finding]:
+def _salad(
+    channel: Channel, pieces: Pieces, offset: int, explanation: Explanation, settings: Settings
+) -> list[Finding]:
     salad = find_salad(channel.text, settings)
     if salad is None:
+        return []
+    first, last = pieces.starts.searchsorted([salad.start, salad.end])
+    if explanation.seen_share(pieces, int(first), int(last)) >= settings.explained_share:
         return []
     return [
         Finding(

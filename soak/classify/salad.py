@@ -1,10 +1,10 @@
 """
 Salad: text without a period that no language or program would produce.
 
-Three signs, each counted in windows of some hundred characters. *Scripts*: letters of three or more scripts directly
+Four signs, the first three counted in windows of some hundred characters. *Scripts*: letters of three or more scripts directly
 side by side (a translation keeps them apart by punctuation or lines). *Broken*: replacement characters, control
 characters, and UTF-8 read as Latin-1. *Order*: English articles followed by words that cannot follow them, which
-shuffled words do all the time.
+shuffled words do all the time. *No order*: the last words and signs do not care what stands beside them (module `order`).
 """
 
 import re
@@ -13,41 +13,43 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
+from soak.classify.order import without_order
 from soak.classify.settings import Settings
 from soak.classify.words import ARTICLES, NEVER_AFTER_ARTICLE
 
 _SAMPLE_WINDOWS = 600
+_ORDER_CHARS = 12_000
 _WORD = re.compile(r"[^\W\d_]+|[^\w\s]|\n|\d+")
 _BYTE_SOUP = frozenset("\u00c2\u00c3\u00e2\u00ef\u00bf\u00bd\u00a4\ufffd")
 
 
 class Salad(NamedTuple):
-    """Where salad begins and ends (characters), its sign and the share of the text's windows that show one."""
+    """Where salad begins and ends (characters), and its sign."""
 
     kind: str
     start: int
     end: int
-    share: float
 
 
 def find_salad(text: str, settings: Settings) -> Salad | None:
     """
     Return the salad in `text`: two bad windows in a row of which the last stands at the end, or a third of all bad.
 
-    Very long texts are sampled: at most 600 windows, evenly spread, the last one among them.
+    Very long texts are sampled: at most 600 windows, evenly spread, the last one among them. An end without any order
+    is looked for where no window is bad.
     """
     size = int(settings.salad_window_chars)
     starts = _window_starts(len(text), size)
     signs = [window_sign(text, at, len(text) if at == starts[-1] else at + size, settings) for at in starts]
     bad = [k for k, sign in enumerate(signs) if sign]
-    if not bad:
-        return None
     share = len(bad) / len(signs)
     paired = len(signs) == 1 or any(b - a == 1 for a, b in pairwise(bad))
-    if not paired or not (share >= 0.34 or bad[-1] == len(signs) - 1):
-        return None
+    if not bad or not paired or not (share >= 0.34 or bad[-1] == len(signs) - 1):
+        start = without_order(text[-_ORDER_CHARS:], settings)
+        offset = max(0, len(text) - _ORDER_CHARS)
+        return None if start is None else Salad("no_order", offset + start, len(text))
     end = len(text) if bad[-1] == len(signs) - 1 else starts[bad[-1] + 1]
-    return Salad(signs[bad[0]] or "", starts[bad[0]], end, share)
+    return Salad(signs[bad[0]] or "", starts[bad[0]], end)
 
 
 def _window_starts(length: int, size: int) -> list[int]:
@@ -67,10 +69,10 @@ def window_sign(text: str, start: int, end: int, settings: Settings) -> str | No
         switches, scripts = script_switches(window)
         if switches >= settings.salad_switches and scripts >= settings.salad_scripts:
             return "script_mix"
-    # Articles are one word in ten: look a window further on, to have some.
-    pairs, articles = impossible_pairs(
-        text[start : end + (end - start)] if end < len(text) else text[start - (end - start) : end]
-    )
+    # Articles are one word in ten: look two windows further, or back at the end, to have some.
+    wide = 2 * (end - start)
+    around = text[start : end + wide] if end < len(text) else text[max(0, start - wide) : end]
+    pairs, articles = impossible_pairs(around)
     if pairs >= settings.salad_order_pairs and pairs >= settings.salad_order_share * articles:
         return "word_order"
     return None

@@ -7,9 +7,9 @@ import typer
 
 from soak.app.corpora import corpora, corpus, import_into, problems_of
 from soak.cli.door import command, out, say
-from soak.cli.tables import corpora_table, corpus_table, episode_text, import_text
 from soak.errors import CorpusError
 from soak.facts import encode
+from soak.report import terminal_corpora, terminal_corpus, terminal_episode, terminal_import
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
 
@@ -36,7 +36,7 @@ def import_command(
 ) -> int:
     """Turn foreign transcripts into a corpus; says what was read, dropped and repaired, and why."""
     report = import_into(sources, into, format_)
-    out(encode(report).decode() if as_json else import_text(report))
+    out(encode(report).decode() if as_json else terminal_import(report))
     say(f"\ncorpus: {into}\nlook at it: soak corpus show {into}")
     return 0
 
@@ -44,7 +44,7 @@ def import_command(
 def list_command(as_json: JsonFlag = False) -> int:
     """List the corpora that a scenario can name."""
     found = corpora()
-    out(encode(found).decode() if as_json else corpora_table(found))
+    out(encode(found).decode() if as_json else terminal_corpora(found))
     return 0
 
 
@@ -57,12 +57,12 @@ def show_command(
     found = corpus(name)
     if episode is None:
         document = {"corpus": found.outline, "episodes": found.episodes}
-        out(encode(document).decode() if as_json else corpus_table(found.outline, found.episodes))
+        out(encode(document).decode() if as_json else terminal_corpus(found.outline, found.episodes))
         return 0
     chosen = next((one for one in found.corpus.episodes if one.id == episode), None)
     if chosen is None:
         raise CorpusError(f"{name} has no episode {episode}", why="the id is unknown", hint=f"soak corpus show {name}")
-    out(encode(chosen).decode() if as_json else episode_text(chosen))
+    out(encode(chosen).decode() if as_json else terminal_episode(chosen))
     return 0
 
 

@@ -17,11 +17,10 @@ from soak.cli.door import INTERRUPTED, command, out, say
 from soak.cli.lines import LineView
 from soak.cli.live import LiveView
 from soak.cli.logs import configure
-from soak.cli.tables import plan_text
 from soak.cli.together import Together
 from soak.errors import UsageError
 from soak.facts import encode
-from soak.report import terminal_summary
+from soak.report import terminal_plan, terminal_summary
 
 _BUDGETS = ("hours", "minutes", "passes", "turns")
 _STATE_EXIT = {"stopped": 6, "interrupted": INTERRUPTED, "engine_gone": 5}
@@ -78,7 +77,7 @@ def run_command(
     )
     if plan:
         outline = outline_run(order)
-        out(encode(outline).decode() if as_json else plan_text(outline))
+        out(encode(outline).decode() if as_json else terminal_plan(outline))
         return 0
     if target is None and not arm:
         say("no --target and no SOAK_TARGET: starting the embedded local build (a real vLLM with a small model)")
@@ -141,14 +140,4 @@ def _render(result: RunResult, *, as_json: bool) -> int:
     else:
         out(terminal_summary(result.summary))
     say(f"\nrun folder: {result.folder}")
-    say(_next_step(result))
     return _STATE_EXIT.get(result.summary.state, exit_code_of(result.summary))
-
-
-def _next_step(result: RunResult) -> str:
-    folder = result.folder
-    if result.summary.state in ("interrupted", "engine_gone"):
-        return f"go on with it: soak resume {folder}"
-    if len(result.summary.arms) > 1:
-        return f"compare the arms: soak compare {folder}"
-    return f"look at the turns: soak show {folder}"

@@ -2,7 +2,7 @@
 
 from typing import Literal
 
-from soak.client.events import CallDelta, ChatEvent, Choice, usage_of
+from soak.client.events import CallDelta, ChatEvent, Choice, Delta, usage_of
 from soak.facts import Chunk, Ending, Logprob, ToolCall, ToolCallDelta, Usage
 
 CALLS_LIMIT = 1024
@@ -21,6 +21,7 @@ Closed = Literal[
     "cut",
     "too_large",
 ]
+_NOTHING = Delta()
 _OUR_DOING = frozenset({"deadline_first_chunk", "deadline_gap", "deadline_turn", "cut", "too_large"})
 
 
@@ -101,10 +102,7 @@ class Fold:
         if choice.logprobs is not None and choice.logprobs.content:
             self.logprobs = self.logprobs or []
             self.logprobs.extend(token.fact() for token in choice.logprobs.content)
-        finish = self._finish(choice) if choice.finish_reason else None
-        delta = choice.delta
-        if delta is None:
-            return Chunk(token_ids=tuple(ids or ()), finish_reason=finish) if ids or finish else None
+        delta = choice.delta or _NOTHING
         content = delta.content or ""
         reasoning = delta.reasoning_content or delta.reasoning or ""
         refusal = delta.refusal or ""
@@ -115,9 +113,11 @@ class Fold:
             self.reasoning.append(reasoning)
         if refusal:
             self.refusal.append(refusal)
-        if content or reasoning or refusal or calls:
+        has_text = bool(content or reasoning or refusal or calls)
+        if has_text:
             self._text(at)
-        elif not ids and finish is None:
+        finish = self._finish(choice) if choice.finish_reason else None
+        if not has_text and not ids and finish is None:
             return None
         return Chunk(
             content=content,

@@ -1,1 +1,29 @@
-"""launch"""
+"""
+Builds of our own: make one's environment and model in the user's cache, start it, watch it, stop it.
+
+May touch: processes, loopback ports, the folder `soak` in the user's cache, and the log file it is given. The engine
+and everything it needs live in a virtual environment of their own and are never imported in this process. This is
+the only room that starts processes; each runs under a guardian (`guardian.py`) that ends it when we are gone.
+"""
+
+from soak.launch.cache import CacheState
+from soak.launch.local import LOCAL
+from soak.launch.prepare import Prepared, prepare, state_of_cache
+from soak.launch.progress import Progress, Report
+from soak.launch.server import RunningServer, start
+from soak.launch.spec import LaunchSpec, ModelSource, Packages
+
+__all__ = [
+    "LOCAL",
+    "CacheState",
+    "LaunchSpec",
+    "ModelSource",
+    "Packages",
+    "Prepared",
+    "Progress",
+    "Report",
+    "RunningServer",
+    "prepare",
+    "start",
+    "state_of_cache",
+]

@@ -94,7 +94,7 @@ def _clock(clock: WallClock) -> list[str]:
     if clock.ratio_ok is not None:
         lines.append(f"  ratio {decimal(clock.ratio_ok)} ({interval(clock.ratio_ok_ci95)}) where both turns are ok")
     if clock.censored_pairs:
-        lines.append(f"  {count(clock.censored_pairs)} pairs were cut by a limit: their times are lower bounds")
+        lines.append(f"  pairs cut by a limit, whose times are lower bounds: {count(clock.censored_pairs)}")
     return lines
 
 

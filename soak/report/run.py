@@ -116,9 +116,7 @@ def _latency(arm: ArmSummary) -> list[str]:
         [name, *(milliseconds(value) for value in (of.p50, of.p95, of.p99))]
         for name, of in (("first token", arm.ttft_ms), ("per token", arm.tpot_ms), ("whole turn", arm.e2e_ms))
     ]
-    cut = (
-        [f"    {count(arm.censored)} turns were cut by a limit and are left out of these times"] if arm.censored else []
-    )
+    cut = [f"    left out of these times, cut by a limit: {count(arm.censored)}"] if arm.censored else []
     return [*terminal_table(["latency", "p50", "p95", "p99"], rows), *cut]
 
 

@@ -42,6 +42,7 @@ async def test_every_fault_has_its_ending(client_class: Any, fake: FakeServer, o
         endings = SWALLOWED_BY_THE_SDK.get(fault, endings)
     observation = exchange.observation
     assert observation.ending in endings
+    assert not {"text_after_finish", "extra_choice", "repaired_json"} & set(observation.defects)
     assert observation.content == "".join(chunk.content for chunk in seen)
     assert len(observation.attempts) == truth.attempt
     if fault.endswith("_once"):

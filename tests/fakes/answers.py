@@ -44,13 +44,14 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Style:
-    """How an answer is put on the wire."""
+    """How an answer goes on the wire; without `finish_apart` the finish reason comes with the last text, as in vLLM."""
 
     tokens_per_chunk: int = 2
     reasoning_field: str = "reasoning_content"
     role_first: bool = True
     usage: bool = True
     done: bool = True
+    finish_apart: bool = True
     newline: bytes = b"\n"
     comments: bool = False
     token_ids: bool = False
@@ -85,14 +86,16 @@ def events(answer: Answer, style: Style = Style()) -> list[Sse]:
 def _events(answer: Answer, style: Style) -> Iterator[Sse]:
     if style.role_first:
         yield _chunk(style, {"role": "assistant", "content": ""})
-    total = 0
-    for delta, group in _deltas(answer, style):
-        total += len(group)
+    deltas = list(_deltas(answer, style))
+    apart = style.finish_apart or not deltas
+    for number, (delta, group) in enumerate(deltas):
         if style.comments:
             yield Sse(b": keep-alive" + style.newline + style.newline)
-        yield _chunk(style, delta, group)
-    if answer.finish is not None:
+        last = not apart and number == len(deltas) - 1
+        yield _chunk(style, delta, group, *((answer.finish, answer.stop_reason) if last else ()))
+    if apart and answer.finish is not None:
         yield _chunk(style, {}, finish=answer.finish, stop_reason=answer.stop_reason)
+    total = sum(len(group) for _, group in deltas)
     if style.usage:
         yield Sse(sse(_usage(answer, style, total), style.newline))
     if style.done:

@@ -309,6 +309,7 @@ FAULTS: dict[str, Callable[[Ask], Script]] = {
     "one_token_chunks": _style("one_token_chunks", tokens_per_chunk=1),
     "big_chunks": _style("big_chunks", tokens_per_chunk=7),
     "reasoning_field": _style("reasoning_field", reasoning_field="reasoning"),
+    "finish_with_text": _style("finish_with_text", finish_apart=False),
     "recut": _recut,
 }
 
@@ -325,6 +326,7 @@ HARMLESS = (
     "comments",
     "recut",
     "reasoning_field",
+    "finish_with_text",
 )
 
 

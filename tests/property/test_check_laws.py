@@ -83,6 +83,7 @@ def near(one: tuple[float, float] | None, other: tuple[float, float] | None) -> 
     return all(math.isclose(a, b, abs_tol=1e-9) for a, b in zip(one, other, strict=True))
 
 
+@settings(deadline=None)
 @given(VERDICTS, VERDICTS, VERDICTS)
 def test_merging_verdicts_is_commutative_associative_idempotent(a: str, b: str, c: str) -> None:
     """The order and the number of times verdicts are merged does not matter."""
@@ -91,7 +92,7 @@ def test_merging_verdicts_is_commutative_associative_idempotent(a: str, b: str, 
     assert worse(a, a) == a == merge([a])
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(ARM, ARM)
 def test_swapping_the_arms_flips_the_signs(first: list[object], second: list[object]) -> None:
     """Differences change sign, ratios invert, counts change places, and what says whether it is real stays."""
@@ -117,7 +118,7 @@ def assert_time_mirrored(forth: Comparison, back: Comparison) -> None:
         assert math.isclose(forth.wall_clock.ratio * back.wall_clock.ratio, 1.0, rel_tol=1e-9)
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(ARM)
 def test_identical_arms_show_no_difference(turns: list[object]) -> None:
     """p is 1, the difference 0, the time ratio 1, and nothing is an improvement or a regression."""
@@ -131,7 +132,7 @@ def test_identical_arms_show_no_difference(turns: list[object]) -> None:
     assert found.verdict == "unknown"
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(ARM, ARM)
 def test_the_change_in_time_is_wholly_explained(first: list[object], second: list[object]) -> None:
     """The seconds by class add up to candidate − baseline."""
@@ -140,7 +141,7 @@ def test_the_change_in_time_is_wholly_explained(first: list[object], second: lis
     assert math.isclose(sum(clock.explained_by.values()), change, abs_tol=1e-6)
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(ARM)
 def test_counts_of_a_summary_add_up(turns: list[object]) -> None:
     """Planned = finished + skipped + indeterminate + not reached, and finished is the sum of the classes."""
@@ -149,7 +150,7 @@ def test_counts_of_a_summary_add_up(turns: list[object]) -> None:
     assert counts.planned == counts.finished + counts.skipped + counts.indeterminate + counts.not_reached
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(ARM, ARM)
 def test_no_claim_without_an_interval_that_excludes_no_change(first: list[object], second: list[object]) -> None:
     """Improvement and regression come only with an interval on one side of 0 and a corrected p below 0.05."""

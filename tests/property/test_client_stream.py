@@ -50,6 +50,7 @@ def streams(draw: st.DrawFn) -> bytes:
         tokens_per_chunk=draw(st.integers(1, 5)),
         token_ids=draw(st.booleans()),
         done=draw(st.booleans()),
+        finish_apart=draw(st.booleans()),
         usage=draw(st.booleans()),
     )
     bom = draw(st.sampled_from([b"", b"\xef\xbb\xbf"]))

@@ -33,6 +33,7 @@ def inert_on_a_terminal(text: str) -> bool:
     return all(line.isprintable() for line in text.split("\n"))
 
 
+@settings(deadline=None)
 @given(TEXT)
 def test_escaped_text_is_printable_and_says_the_same(text: str) -> None:
     """Everything printable is left as it is, all else is written out."""
@@ -43,6 +44,7 @@ def test_escaped_text_is_printable_and_says_the_same(text: str) -> None:
         assert escaped == text
 
 
+@settings(deadline=None)
 @given(TEXT)
 def test_escaped_markdown_has_no_live_markup(text: str) -> None:
     """No tag, entity of the text's own, bare link, mention or unescaped mark is left."""
@@ -51,7 +53,7 @@ def test_escaped_markdown_has_no_live_markup(text: str) -> None:
     assert not re.search(r"[`*_\[\]!|~$]", re.sub(r"\\.", "", escaped))
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(TEXT)
 def test_results_are_inert_whatever_they_hold(text: str) -> None:
     """Run names, builds, reasons and sentences cannot move the cursor or open a tag."""
@@ -61,7 +63,7 @@ def test_results_are_inert_whatever_they_hold(text: str) -> None:
     assert re.findall(r"<[^>]*>", page) == ["<details>", "<summary>", "</summary>", "</details>"]
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(TEXT, TEXT, st.integers(-5, 60))
 def test_turns_are_inert_whatever_the_model_said(text: str, unit: str, onset: int) -> None:
     """Answers, prefixes, findings, errors and raw bytes cannot do anything on a terminal."""

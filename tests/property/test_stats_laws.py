@@ -31,6 +31,7 @@ def arms(draw: st.DrawFn) -> tuple[int, int]:
 CELLS = st.builds(PairedCounts, *[st.integers(0, 400)] * 4).filter(lambda counts: counts.pairs > 0)
 
 
+@settings(deadline=None)
 @given(arms())
 def test_intervals_of_a_rate_hold_the_rate(arm: tuple[int, int]) -> None:
     """Every interval lies in 0 to 1 and holds the observed rate; the bound is not below it."""
@@ -40,6 +41,7 @@ def test_intervals_of_a_rate_hold_the_rate(arm: tuple[int, int]) -> None:
     assert upper_bound(*arm) >= rate
 
 
+@settings(deadline=None)
 @given(CELLS)
 def test_the_paired_difference_lies_in_its_interval_and_mirrors(counts: PairedCounts) -> None:
     """Swapping arms mirrors the interval at 0."""
@@ -50,6 +52,7 @@ def test_the_paired_difference_lies_in_its_interval_and_mirrors(counts: PairedCo
     assert math.isclose(interval.low, -mirror.high, abs_tol=1e-12)
 
 
+@settings(deadline=None)
 @given(arms(), arms())
 def test_the_unpaired_difference_lies_in_its_interval(first: tuple[int, int], second: tuple[int, int]) -> None:
     """The interval holds the observed difference and stays within −1 to 1."""
@@ -59,7 +62,7 @@ def test_the_unpaired_difference_lies_in_its_interval(first: tuple[int, int], se
     assert difference - 1e-12 <= interval.high <= 1
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(arms(), arms())
 def test_the_ratio_interval_holds_the_ratio_and_inverts(first: tuple[int, int], second: tuple[int, int]) -> None:
     """Swapping arms inverts the limits."""
@@ -71,6 +74,7 @@ def test_the_ratio_interval_holds_the_ratio_and_inverts(first: tuple[int, int], 
         assert math.isclose(forth.low * back.high, 1.0, rel_tol=1e-6)
 
 
+@settings(deadline=None)
 @given(arms(), arms())
 def test_p_values_are_symmetric_probabilities(first: tuple[int, int], second: tuple[int, int]) -> None:
     """A p-value lies in 0 to 1 and does not depend on which arm comes first; mid-p is not above exact."""
@@ -81,7 +85,7 @@ def test_p_values_are_symmetric_probabilities(first: tuple[int, int], second: tu
     assert mcnemar_midp(b, c) <= mcnemar_exact(b, c) + 1e-12
 
 
-@settings(max_examples=60)
+@settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(-6, 6), max_size=30))
 def test_sign_flip_does_not_care_about_order_or_direction(differences: list[int]) -> None:
     """Reversing the list or all signs leaves p as it is; clusters of one event give McNemar's p."""
@@ -92,6 +96,7 @@ def test_sign_flip_does_not_care_about_order_or_direction(differences: list[int]
     assert math.isclose(sign_flip(signs), mcnemar_exact(signs.count(-1), signs.count(1)), rel_tol=1e-9)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1), max_size=8))
 def test_holm_never_lowers_a_p_value_nor_changes_their_order(p_values: list[float]) -> None:
     """Adjusted p-values are at least as large, at most 1, and ordered as before."""
@@ -101,6 +106,7 @@ def test_holm_never_lowers_a_p_value_nor_changes_their_order(p_values: list[floa
     assert [b for _, b in pairs] == sorted(adjusted)
 
 
+@settings(deadline=None)
 @given(st.lists(st.floats(0, 1e9), min_size=1, max_size=50), st.floats(0, 1))
 def test_a_quantile_lies_between_the_extremes(values: list[float], fraction: float) -> None:
     """No quantile leaves the range of the values."""

@@ -6,13 +6,21 @@ import queue
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
+
+from soak.check import scenario_of
+from soak.importers import load_corpus
+from soak.plan import make_plan
+from soak.store import RunFolder
 
 ROOT = Path(__file__).resolve().parents[2]
 TESTS = ROOT / "tests"
@@ -114,7 +122,7 @@ class Nursery:
             env=environment(),
         )
         threading.Thread(target=self._listen, daemon=True).start()
-        assert self._begun.get(timeout=60).get("ready")
+        assert self._begun.get(timeout=60).get("ready"), "soak cannot be imported; see above"
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
@@ -124,6 +132,7 @@ class Nursery:
                 self.codes[message["id"]] = message["code"]
             else:
                 self._begun.put(message)
+        self._begun.put({})  # it is gone: whoever waits for it shall not wait long
 
     def begin(
         self,
@@ -195,6 +204,11 @@ class Fake:
             self._process.stdout.close()
             self._process = None
 
+    def state(self) -> dict[str, int]:
+        """Return requests running, chats so far, and how many of these the client broke off."""
+        with urllib.request.urlopen(f"{self.url}/fake/state", timeout=10) as answer:
+            return dict(json.load(answer))
+
     def truth(self) -> dict[int, dict[str, Any]]:
         """Return the ground truth by request seed: the row of the last arrival of each request."""
         rows = [json.loads(line) for line in self.truth_file.read_text().splitlines()]
@@ -236,6 +250,30 @@ def run_folder_in(cwd: Path) -> Path:
 def holds_bytes(folder: Path, needle: bytes) -> list[Path]:
     """Return the files below `folder` that contain `needle`."""
     return [path for path in folder.rglob("*") if path.is_file() and needle in path.read_bytes()]
+
+
+def planned_keys(folder: Path) -> set[tuple[str, int, int, str]]:
+    """Return what a run with a bounded budget was to do, from its manifest and corpus."""
+    manifest = RunFolder.open(folder).manifest
+    episodes = load_corpus(Path(manifest.corpus.path)).episodes
+    plan = make_plan(scenario_of(manifest), episodes, [card.name for card in manifest.arms])
+    return {(key.episode, key.turn, key.pass_, key.arm) for key in plan.turn_keys()}
+
+
+def ends_of(folder: Path) -> dict[str, list[tuple[str, int, int, str]]]:
+    """Return the turn keys of all ends in the history by outcome, one for each row."""
+    with closing(sqlite3.connect(folder / "history.sqlite")) as history:
+        rows = history.execute("SELECT outcome, episode, turn, pass, arm FROM ends").fetchall()
+    ends: dict[str, list[tuple[str, int, int, str]]] = {"finished": [], "skipped": [], "indeterminate": []}
+    for outcome, *key in rows:
+        ends[outcome].append(tuple(key))  # type: ignore[arg-type]
+    return ends
+
+
+def starts_of(folder: Path) -> int:
+    """Return how many starts the history holds."""
+    with closing(sqlite3.connect(folder / "history.sqlite")) as history:
+        return int(history.execute("SELECT count(*) FROM starts").fetchone()[0])
 
 
 def commands_of(help_text: str) -> Sequence[str]:

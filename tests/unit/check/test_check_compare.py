@@ -145,7 +145,7 @@ def test_censored_pairs_are_counted() -> None:
         side("candidate", {**arm_records("candidate", 60), **records(cut)}),
     )
     assert found.wall_clock.censored_pairs == 1
-    assert "1 pairs were cut by a limit" in found.sentence
+    assert "1 pair cut by a limit" in found.sentence
 
 
 def test_turns_of_one_arm_alone_are_counted_and_left_out() -> None:
@@ -155,7 +155,7 @@ def test_turns_of_one_arm_alone_are_counted_and_left_out() -> None:
     )
     assert (found.pairs, found.unpaired) == (90, 10)
     assert found.classes[LOOP].baseline.events == 0
-    assert "10 turns finished only in runs/baseline (1 of them not ok) and are left out" in found.notes
+    assert "10 turns finished only in runs/baseline (1 not ok), left out here" in found.notes
 
 
 def test_without_any_pair_arms_are_compared_unpaired() -> None:

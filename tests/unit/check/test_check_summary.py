@@ -7,7 +7,7 @@ from check_histories import arm_records, finished, key, manifest, records, summa
 
 from soak.check import exit_code_of
 from soak.errors import RunFolderError
-from soak.facts import Attempt, Build, Finding, Judgement, Thresholds, Usage, encode
+from soak.facts import Attempt, Build, Event, Finding, Judgement, Thresholds, Usage, encode
 
 CONTRACT_ARM = {
     "build": ["engine", "version", "model", "speculative", "target", "settings"],
@@ -258,6 +258,15 @@ def test_an_unjudged_finished_record_is_not_counted_as_finished() -> None:
     bare = finished(0)
     bare = type(bare)(key=bare.key, outcome="finished", at=0.0, observation=bare.observation)
     assert summary(records(bare)).arms["candidate"].turns.indeterminate == 1
+
+
+def test_absences_of_the_engine_and_resumes_are_told() -> None:
+    """Events of the arm become sentences; another arm's absences do not."""
+    kinds = [("server_down", "candidate"), ("server_down", "other"), ("resumed", None)]
+    events = tuple(Event(at=0.0, kind=kind, arm=arm) for kind, arm in kinds)
+    reasons = summary(arm_records("candidate", 40), events=events).reasons
+    assert "the engine stopped answering 1 time" in reasons
+    assert "the run was resumed 1 time" in reasons
 
 
 def test_a_build_is_passed_through() -> None:

@@ -25,7 +25,7 @@ def test_a_summary_shows_counts_evidence_speed_engine_and_what_to_do_next() -> N
         "acceptance length 2.50, rate 75.0 %, by position 90.0 %, 60.0 %;",
         "prefix-cache hits 50.0 % (500 of 1,000 tokens)",
         "whole turn 2.0 s 9.0 s 200.0 s",
-        "1 turns were cut by a limit",
+        "left out of these times, cut by a limit: 1",
         "soak show runs/plain plain:1:0:candidate",
     ):
         assert part in text, part

