@@ -9,10 +9,12 @@ c_b times among n, a shuffled text holds the pair with probability 1 − exp(−
 
 import re
 from collections import Counter
+from itertools import pairwise
 
 import numpy as np
 
 from soak.classify.settings import Settings
+from soak.classify.texture import mostly_hex
 
 _PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_|\n")
 _MIN_LETTERS, _MAX_LETTERS = 0.25, 0.95
@@ -39,8 +41,16 @@ def without_order(text: str, settings: Settings) -> int | None:
         start = found[-size].start()
         parts = [match.group() for match in found[-size:]]
         if _applies(parts, text[start:], variety) and _MIN_STRUCTURE <= structure(parts) < most:
-            return start
+            return found[_onset([match.group() for match in found], size, settings.disorder_800)].start()
     return None
+
+
+def _onset(parts: list[str], size: int, most: float) -> int:
+    """Return the piece from which on no stretch of `size` pieces (in steps of a quarter of it) has order."""
+    at = len(parts) - size
+    while at > 0 and structure(parts[max(0, at - size // 4) : at + size - size // 4]) < most:
+        at = max(0, at - size // 4)
+    return at
 
 
 def structure(parts: list[str]) -> float:
@@ -50,7 +60,7 @@ def structure(parts: list[str]) -> float:
     sizes = np.array(list(by_count), dtype=np.float64)
     types = np.array(list(by_count.values()), dtype=np.float64)
     expected = types @ (1 - np.exp(-np.outer(sizes, sizes) / len(parts))) @ types
-    pairs = len(set(zip(parts, parts[1:], strict=False)))
+    pairs = len(set(pairwise(parts)))
     return float(1 - pairs / expected)
 
 
@@ -63,4 +73,5 @@ def _applies(parts: list[str], text: str, variety: float) -> bool:
         and parts.count("\n") <= _MAX_ROW_ENDS * len(parts)
         and len(text) <= _MAX_WORD_CHARS * (len(text.split()) + 1)
         and foreign <= _MAX_FOREIGN
+        and not mostly_hex(text)
     )

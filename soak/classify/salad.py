@@ -1,25 +1,27 @@
 """
 Salad: text without a period that no language or program would produce.
 
-Four signs, the first three counted in windows of some hundred characters. *Scripts*: letters of three or more scripts directly
-side by side (a translation keeps them apart by punctuation or lines). *Broken*: replacement characters, control
-characters, and UTF-8 read as Latin-1. *Order*: English articles followed by words that cannot follow them, which
-shuffled words do all the time. *No order*: the last words and signs do not care what stands beside them (module `order`).
+Four signs, the first three counted in windows of some hundred characters. *Scripts*: letters of three or more scripts
+directly side by side (a translation keeps them apart by punctuation or lines). *Broken*: replacement characters,
+control characters, and UTF-8 read as Latin-1. *Word order*: English articles followed by words that cannot follow them,
+which shuffled words do all the time. *No order*: the last words and signs do not care what stands beside them (module
+`order`).
 """
 
 import re
 import unicodedata
+from bisect import bisect_left
 from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
 from soak.classify.order import without_order
 from soak.classify.settings import Settings
-from soak.classify.words import ARTICLES, NEVER_AFTER_ARTICLE
+from soak.classify.words import NEVER_AFTER_ARTICLE
 
 _SAMPLE_WINDOWS = 600
 _ORDER_CHARS = 12_000
-_WORD = re.compile(r"[^\W\d_]+|[^\w\s]|\n|\d+")
+_ARTICLE = re.compile(r"(?<![^\W_])(?:the|an|of) ([a-z]+)(?![^\W_])", re.IGNORECASE)
 _BYTE_SOUP = frozenset("\u00c2\u00c3\u00e2\u00ef\u00bf\u00bd\u00a4\ufffd")
 
 
@@ -40,14 +42,17 @@ def find_salad(text: str, settings: Settings) -> Salad | None:
     """
     size = int(settings.salad_window_chars)
     starts = _window_starts(len(text), size)
-    signs = [window_sign(text, at, len(text) if at == starts[-1] else at + size, settings) for at in starts]
+    pairs = _ImpossiblePairs(text)
+    signs = []
+    for start in starts:
+        end = len(text) if start == starts[-1] else start + size
+        signs.append(window_sign(text[start:end], settings) or pairs.sign(start, end, settings))
     bad = [k for k, sign in enumerate(signs) if sign]
-    share = len(bad) / len(signs)
     paired = len(signs) == 1 or any(b - a == 1 for a, b in pairwise(bad))
-    if not bad or not paired or not (share >= 0.34 or bad[-1] == len(signs) - 1):
-        start = without_order(text[-_ORDER_CHARS:], settings)
+    if not bad or not paired or not (len(bad) >= 0.34 * len(signs) or bad[-1] == len(signs) - 1):
         offset = max(0, len(text) - _ORDER_CHARS)
-        return None if start is None else Salad("no_order", offset + start, len(text))
+        at = without_order(text[offset:], settings)
+        return None if at is None else Salad("no_order", offset + at, len(text))
     end = len(text) if bad[-1] == len(signs) - 1 else starts[bad[-1] + 1]
     return Salad(signs[bad[0]] or "", starts[bad[0]], end)
 
@@ -60,22 +65,37 @@ def _window_starts(length: int, size: int) -> list[int]:
     return [starts[int(k * step)] for k in range(_SAMPLE_WINDOWS - 1)] + [starts[-1]]
 
 
-def window_sign(text: str, start: int, end: int, settings: Settings) -> str | None:
-    """Return the name of the sign of salad that characters [start, end) show, or None."""
-    window = text[start:end]
-    if not window.isascii():
-        if broken_share(window) >= settings.salad_broken_share:
-            return "broken_characters"
-        switches, scripts = script_switches(window)
-        if switches >= settings.salad_switches and scripts >= settings.salad_scripts:
-            return "script_mix"
-    # Articles are one word in ten: look two windows further, or back at the end, to have some.
-    wide = 2 * (end - start)
-    around = text[start : end + wide] if end < len(text) else text[max(0, start - wide) : end]
-    pairs, articles = impossible_pairs(around)
-    if pairs >= settings.salad_order_pairs and pairs >= settings.salad_order_share * articles:
-        return "word_order"
+def window_sign(window: str, settings: Settings) -> str | None:
+    """Return the name of the sign of salad that the characters of a window show, or None."""
+    if window.isascii():
+        return None
+    if broken_share(window) >= settings.salad_broken_share:
+        return "broken_characters"
+    switches, scripts = script_switches(window)
+    if switches >= settings.salad_switches and scripts >= settings.salad_scripts:
+        return "script_mix"
     return None
+
+
+class _ImpossiblePairs:
+    """Where the articles of a text stand, and which of them are followed by a word that cannot follow one."""
+
+    def __init__(self, text: str) -> None:
+        found = [(match.start(), match.group(1).lower() in NEVER_AFTER_ARTICLE) for match in _ARTICLE.finditer(text)]
+        self._length = len(text)
+        self._articles = [at for at, _ in found]
+        self._impossible = [at for at, impossible in found if impossible]
+
+    def sign(self, start: int, end: int, settings: Settings) -> str | None:
+        """Return `word_order` if too many articles around [start, end) are followed by an impossible word."""
+        # Articles are one word in ten: look two windows further, or back at the end, to have some.
+        wide = 2 * (end - start)
+        low, high = (start, end + wide) if end < self._length else (start - wide, end)
+        pairs = bisect_left(self._impossible, high) - bisect_left(self._impossible, low)
+        if pairs < settings.salad_order_pairs:
+            return None
+        articles = bisect_left(self._articles, high) - bisect_left(self._articles, low)
+        return "word_order" if pairs >= settings.salad_order_share * articles else None
 
 
 def broken_share(text: str) -> float:
@@ -111,14 +131,3 @@ def _script(char: str) -> str:
         return ""
     name = unicodedata.name(char, "UNKNOWN").split(" ", 1)[0]
     return "CJK" if name in ("CJK", "HIRAGANA", "KATAKANA", "HANGUL") else name
-
-
-def impossible_pairs(text: str) -> tuple[int, int]:
-    """Return (articles followed by a word that cannot follow one, articles) in English text."""
-    words = _WORD.findall(text.lower())
-    pairs = articles = 0
-    for word, following in pairwise(words):
-        if word in ARTICLES and following.isalpha():
-            articles += 1
-            pairs += following in NEVER_AFTER_ARTICLE
-    return pairs, articles

@@ -9,7 +9,8 @@ import numpy as np
 from soak.classify.loops import best_segments
 
 _SENTENCE = re.compile(r"[^.!?\u3002\uff01\uff1f\n]+[.!?\u3002\uff01\uff1f\n]*")
-_WORD = re.compile(r"[^\W_]+")
+_WORDS = re.compile(r"[^\W\d_]{2,}\W+[^\W\d_]{2,}|[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]{2}")
+_EDGES = " \t\r\n.!?,;:*#>-\u3002\uff01\uff1f"
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _MIN_WORDS = 3
 _MAX_WEIGHT = 40
@@ -29,8 +30,8 @@ def find_pools(text: str, redundancy: float) -> list[Pool]:
     """
     Return the stretches of `text` (the last one, the best one) whose sentences are mostly repeats of earlier ones.
 
-    More than `redundancy` of their words stand in sentences said before. Sentences are compared by their words and
-    numbers (case, punctuation and spaces do not count); those of fewer than three words say nothing.
+    More than `redundancy` of their words stand in sentences said before. Case and the signs around a sentence do not
+    count; sentences of fewer than three words say nothing.
     """
     spans, keys, weights = _sentences(text)
     first: dict[str, int] = {}
@@ -52,10 +53,10 @@ def _pool(text: str, spans: list[tuple[int, int]], keys: list[str], segment: tup
 def _sentences(text: str) -> tuple[list[tuple[int, int]], list[str], list[int]]:
     spans, keys, weights = [], [], []
     for found in _SENTENCE.finditer(text):
-        words = _WORD.findall(found.group())
-        count = sum(word.isalpha() for word in words) + len(_CJK.findall(found.group())) // 2
-        if count >= _MIN_WORDS:
+        key = found.group().strip(_EDGES).casefold()
+        count = key.count(" ") + 1 if key.isascii() else len(key.split()) + len(_CJK.findall(key)) // 2
+        if count >= _MIN_WORDS and _WORDS.search(key):
             spans.append(found.span())
-            keys.append(" ".join(words).casefold())
+            keys.append(key)
             weights.append(min(count, _MAX_WEIGHT))
     return spans, keys, weights

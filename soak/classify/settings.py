@@ -93,9 +93,9 @@ class Settings:
 
     # Structure (see soak/classify/order.py) of the last 300, 500, 800 words and signs below which they have no order.
     # The least seen in 4,000 windows of real agent text: 0.031, 0.042, 0.075.
-    disorder_300: float = 0.02
-    disorder_500: float = 0.035
-    disorder_800: float = 0.05
+    disorder_300: float = 0.025
+    disorder_500: float = 0.04
+    disorder_800: float = 0.06
 
     # -- duplicated calls ------------------------------------------------------------------------------------
     # The same call (name and arguments) in one turn. Two may be an accident of the model; three are a loop.

@@ -40,7 +40,7 @@ def _kind(visible: list[str], text: str, words: int) -> Kind:
     signs = sum(char in _CODE_SIGNS for char in visible) / len(visible)
     if letters + digits < 0.3:
         return "symbols"
-    if _mostly_hex(text) or digits >= letters:
+    if mostly_hex(text) or digits >= letters:
         return "numbers"
     if signs > 0.04:
         return "code"
@@ -51,7 +51,7 @@ def _kind(visible: list[str], text: str, words: int) -> Kind:
     return "prose" if spaced >= 0.5 * (words - 1) else "code"
 
 
-def _mostly_hex(text: str) -> bool:
+def mostly_hex(text: str) -> bool:
     """Whether the words are bytes or hashes (all of hex digits, some digit among them)."""
     found = _HEX_WORD.findall(text)
     length = sum(map(len, found))

@@ -1,10 +1,8 @@
 """English words of the rules on word order and on unfinished sentences: closed classes."""
 
-# "a" is left out: it is a common variable, and "a in b" is code.
-ARTICLES = frozenset(("the", "an", "of"))
-
 # fmt: off
-# Words that follow none of them; without keywords ("the for loop", "the if").
+# Words that never follow "the", "an" or "of"; without keywords ("the for loop", "the if"). "A" is left out with them:
+# it is a common variable.
 NEVER_AFTER_ARTICLE = frozenset((
     "of", "are", "was", "were", "be", "been", "but", "he", "she", "they", "we", "you", "i", "then", "than", "so",
     "has", "have", "had", "would", "could", "did", "to", "at", "on", "by", "is", "and", "or", "in",

@@ -20,7 +20,10 @@ def register(app: typer.Typer) -> None:
         command(import_command)
     )
     group = typer.Typer(
-        no_args_is_help=True, help="Look at corpora: episodes, turns, depth, licence, hash.", rich_markup_mode=None
+        help="Look at corpora: episodes, turns, depth, licence, hash.",
+        epilog="Example: soak corpus list",
+        no_args_is_help=True,
+        rich_markup_mode=None,
     )
     group.command("list", epilog="Example: soak corpus list")(command(list_command))
     group.command("show", epilog="Example: soak corpus show swe_agent")(command(show_command))

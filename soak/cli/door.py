@@ -1,10 +1,12 @@
 """How every command ends: an exit code, and for an error three lines on stderr; a traceback only with --debug."""
 
+import os
+import shutil
 import sys
 import traceback
 from collections.abc import Callable
 from functools import wraps
-from typing import ParamSpec
+from typing import ParamSpec, TypedDict
 
 import typer
 
@@ -53,6 +55,20 @@ def guarded(act: Callable[[], int]) -> int:
         print(f"error: {error.__class__.__name__}: {' '.join(str(error).split())}", file=sys.stderr)
         print("  why: the operating system refused it\n   do: see the message; --debug shows where", file=sys.stderr)
         return 1
+
+
+class Terminal(TypedDict):
+    """What the renderers of `report` are told about where their text goes."""
+
+    width: int
+    colour: bool
+
+
+def terminal() -> Terminal:
+    """Return the width and colour of stdout: 100 columns and none where it is no terminal."""
+    if not sys.stdout.isatty():
+        return {"width": 100, "colour": False}
+    return {"width": shutil.get_terminal_size((100, 24)).columns, "colour": "NO_COLOR" not in os.environ}
 
 
 def say(text: str = "") -> None:

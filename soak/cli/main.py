@@ -12,6 +12,7 @@ from soak.cli.door import set_debug
 app = typer.Typer(
     name="soak",
     help="Replay long agent conversations against LLM inference servers, judge every turn, compare builds.",
+    epilog="Example: soak run --scenario swe_agent --minutes 5",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

@@ -13,7 +13,7 @@ from soak.app.resume import resume
 from soak.app.run import RunOrder, RunResult, outline_run, run
 from soak.app.sides import parse_arms
 from soak.check import exit_code_of
-from soak.cli.door import INTERRUPTED, command, out, say
+from soak.cli.door import INTERRUPTED, command, out, say, terminal
 from soak.cli.lines import LineView
 from soak.cli.live import LiveView
 from soak.cli.logs import configure
@@ -138,6 +138,6 @@ def _render(result: RunResult, *, as_json: bool) -> int:
         out(encode(result.summary).decode())
         say(terminal_summary(result.summary))
     else:
-        out(terminal_summary(result.summary))
+        out(terminal_summary(result.summary, **terminal()))
     say(f"\nrun folder: {result.folder}")
     return _STATE_EXIT.get(result.summary.state, exit_code_of(result.summary))

@@ -1,4 +1,4 @@
-"""What an import read, mended and dropped, counted while it goes."""
+"""What an import found, kept, mended and dropped, counted while it goes."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -8,13 +8,29 @@ import msgspec
 from soak.facts import Episode, Message, characters
 
 
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages by number and kind; `characters` are message text and tool-call arguments, each message once."""
+
+    messages: int = 0
+    roles: dict[str, int] = {}
+    tool_calls: int = 0
+    tool_results: int = 0
+    parallel: int = 0
+    characters: int = 0
+
+
 class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     """
-    One source file: what came of it, so that it can be compared with what is known to be in it.
+    One source (a file, or a folder whose files are one format): what is in it, and what came of it.
 
-    `characters` are message text and tool-call arguments, each message once; `dropped_characters` those of dropped
-    messages. `repaired` and `dropped` count by reason, `notes` are sentences. `unanswered` are turns without a recorded
-    answer. A file that is not of a known format has format None.
+    `messages`, `roles`, `tool_calls`, `tool_results`, `parallel`, `images` and `characters` are what was found, however
+    often it was repeated, before anything was mended or dropped. `tails` are messages seen by one model call only and
+    gone from the next request; they are not in the counts. `kept` is what the episodes hold. The two agree by
+
+        found + tails + added = kept + dropped        (characters: `characters` + `tail_characters` + ...)
+
+    `repaired` and `dropped` count by reason, `notes` are sentences. `unanswered` are turns without a recorded answer. A
+    file that is not of a known format has format None.
     """
 
     source: str
@@ -29,65 +45,118 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     parallel: int = 0
     images: int = 0
     characters: int = 0
+    tails: int = 0
+    tail_characters: int = 0
+    added_characters: int = 0
     dropped_characters: int = 0
+    kept: Counts = Counts()
     repaired: dict[str, int] = {}
     dropped: dict[str, int] = {}
+    redacted: dict[str, int] = {}
     notes: tuple[str, ...] = ()
+
+
+class _Sums:
+    """Counts in the making."""
+
+    def __init__(self) -> None:
+        self.roles: Counter[str] = Counter()
+        self.calls = 0
+        self.parallel = 0
+        self.characters = 0
+
+    def add(self, message: Message) -> None:
+        """Count one message."""
+        self.roles[message.role] += 1
+        self.calls += len(message.tool_calls)
+        self.parallel += len(message.tool_calls) > 1
+        self.characters += characters(message)
+
+    def counts(self) -> Counts:
+        """Return the counts as they stand."""
+        return Counts(
+            messages=self.roles.total(),
+            roles=dict(self.roles),
+            tool_calls=self.calls,
+            tool_results=self.roles["tool"],
+            parallel=self.parallel,
+            characters=self.characters,
+        )
 
 
 @dataclass
 class Tally:
-    """The counts of one source file so far."""
+    """The counts of one source so far."""
 
     source: str
     format: str | None = None
     repaired: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
+    redacted: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
     dropped_characters: int = 0
+    added_characters: int = 0
+    tails: int = 0
+    tail_characters: int = 0
     images: int = 0
-    _sums: Counter[str] = field(default_factory=Counter)
-    _roles: Counter[str] = field(default_factory=Counter)
+    _found: _Sums = field(default_factory=_Sums)
+    _kept: _Sums = field(default_factory=_Sums)
+    _episodes: Counter[str] = field(default_factory=Counter)
 
     def repair(self, reason: str, count: int = 1) -> None:
         """Count something that was mended."""
         self.repaired[reason] += count
 
     def drop(self, reason: str, message: Message | None = None) -> None:
-        """Count something that was left out, with the text of `message`."""
+        """Count something that was left out; `message`, if it is one, counts as found."""
         self.dropped[reason] += 1
-        self.dropped_characters += 0 if message is None else characters(message)
+        if message is not None:
+            self._found.add(message)
+            self.dropped_characters += characters(message)
+
+    def discard(self, reason: str, episode: Episode) -> None:
+        """Count a conversation that was found and is left out whole."""
+        self.dropped[reason] += 1
+        self.dropped_characters += sum(characters(node.message) for node in episode.nodes)
+
+    def find(self, message: Message) -> None:
+        """Count a message as found."""
+        self._found.add(message)
+
+    def tail(self, message: Message) -> None:
+        """Count a message that was sent once and is gone from the next request."""
+        self.tails += 1
+        self.tail_characters += characters(message)
 
     def note(self, sentence: str) -> None:
-        """Keep a sentence for the report, once."""
-        if sentence not in self.notes:
+        """Keep a sentence for the report, once; at most a hundred."""
+        if sentence not in self.notes and len(self.notes) < 100:
             self.notes.append(sentence)
 
     def add(self, episode: Episode) -> None:
         """Count an episode that is kept."""
-        messages = [node.message for node in episode.nodes]
-        self._roles.update(message.role for message in messages)
-        self._sums.update(
-            episodes=1,
-            turns=len(episode.turns),
-            unanswered=sum(turn.answer is None for turn in episode.turns),
-            messages=len(messages),
-            tool_calls=sum(len(message.tool_calls) for message in messages),
-            tool_results=sum(message.role == "tool" for message in messages),
-            parallel=sum(len(message.tool_calls) > 1 for message in messages),
-            characters=sum(characters(message) for message in messages),
+        for node in episode.nodes:
+            self._kept.add(node.message)
+        self._episodes.update(
+            episodes=1, turns=len(episode.turns), unanswered=sum(turn.answer is None for turn in episode.turns)
         )
 
     def report(self) -> SourceReport:
         """Return the counts as they stand."""
+        found = self._found.counts()
         return SourceReport(
             source=self.source,
             format=self.format,
-            roles=dict(self._roles),
+            **{name: getattr(found, name) for name in found.__struct_fields__},
             images=self.images,
+            tails=self.tails,
+            tail_characters=self.tail_characters,
+            added_characters=self.added_characters,
             dropped_characters=self.dropped_characters,
+            kept=self._kept.counts(),
             repaired=dict(self.repaired),
             dropped=dict(self.dropped),
+            redacted=dict(self.redacted),
             notes=tuple(self.notes),
-            **self._sums,
+            **self._episodes,
         )

@@ -148,5 +148,5 @@ class Guarded:
 
 def _unstartable(program: str, reason: str, tail: tuple[str, ...] = ()) -> LaunchError:
     return LaunchError(
-        f"cannot start {program}", why=reason, hint="look at the message above; free memory or disk may help", log_tail=tail
+        f"cannot start {program}", why=reason, hint="check free memory and disk, then try again", log_tail=tail
     )

@@ -4,7 +4,7 @@ Runs one command in a session of its own and ends all of it when told to, or whe
 Started as a script (`python -I guardian.py GRACE_S COMMAND…`), so that it needs nothing but the standard library.
 Its standard input is a pipe whose other end the master holds: end of file means stop, whether the master closed it,
 crashed or was killed with SIGKILL. Signals from the terminal do not reach it and would not stop it. On standard
-output it tells, one line each: `started PID`, `failed REASON`, `ended CODE` (minus the signal's number if one killed it).
+output it tells, one line each: `started PID`, `failed REASON`, `ended CODE` (a negative code is a signal's number).
 The command writes to the guardian's standard error, which is the log.
 
 To stop is SIGTERM to the whole process group, after GRACE_S seconds SIGKILL, then SIGKILL to whatever left the group:
@@ -39,7 +39,7 @@ def main(arguments: list[str]) -> int:
             stdin=subprocess.DEVNULL,
             stdout=sys.stderr.fileno(),
             start_new_session=True,
-            preexec_fn=_die_with_guardian,  # noqa: PLW1509 - there is one thread
+            preexec_fn=_die_with_guardian,  # safe: there is one thread
         )
     except OSError as error:
         _tell(f"failed {error}")

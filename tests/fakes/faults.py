@@ -2,7 +2,8 @@
 The faults the fake server knows, each a script with the class and endings a right tool must give it.
 
 `FAULTS` maps a name to a maker; `make(name, ask)` returns the script. "Once" faults happen to the first attempt at a
-request only and are followed by a good answer.
+request only and are followed by a good answer. Loops need room to be one: with a max_tokens below 200 the request is
+answered well instead.
 """
 
 import json
@@ -56,6 +57,7 @@ class Ask:
         return limited(Answer(content=prose(self.rng, self.max_tokens + 1)), self.max_tokens)
 
 
+_LEAST_LOOP_TOKENS = 200
 JSON_HEADERS = (("content-type", "application/json"),)
 
 
@@ -106,16 +108,22 @@ def _ok(ask: Ask) -> Script:
 
 
 def _loop(ask: Ask) -> Script:
+    if ask.max_tokens < _LEAST_LOOP_TOKENS:
+        return _ok(ask)
     return stream(loop_answer(ask), ask, truth=Truth("loop", "garbage_loop", ("complete", "cut")))
 
 
 def _loop_reasoning(ask: Ask) -> Script:
+    if ask.max_tokens < _LEAST_LOOP_TOKENS:
+        return _ok(ask)
     answer = loop_answer(ask)
     moved = replace(answer, content="", reasoning=answer.content)
     return stream(moved, ask, truth=Truth("loop_reasoning", "garbage_loop", ("complete", "cut")))
 
 
 def _loop_stop(ask: Ask) -> Script:
+    if ask.max_tokens < _LEAST_LOOP_TOKENS:
+        return _ok(ask)
     answer = loop_answer(replace(ask, body={**ask.body, "max_tokens": min(ask.max_tokens, 900)}), finish="stop")
     return stream(answer, ask, truth=Truth("loop_stop", "garbage_loop", ("complete", "cut")))
 

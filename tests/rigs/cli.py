@@ -141,9 +141,9 @@ class Nursery:
         env: Mapping[str, str] | None = None,
         stdin: bytes = b"",
         limits: Mapping[str, int] | None = None,
-        user: int | None = None,
+        powerless: bool = False,
     ) -> Command:
-        """Begin `soak ARGS` in `cwd`; `limits` are resource limits by name, `user` the uid to run as."""
+        """Begin `soak ARGS` in `cwd`; `limits` are resource limits by name; `powerless`: file permissions hold."""
         self._numbers += 1
         files = {name: self._folder / f"{self._numbers}.{name}" for name in ("stdin", "stdout", "stderr")}
         for path in files.values():
@@ -155,7 +155,7 @@ class Nursery:
             "cwd": str(cwd),
             "env": environment(**(env or {})),
             "limits": dict(limits or {}),
-            "user": user,
+            "powerless": powerless,
             **{name: str(path) for name, path in files.items()},
         }
         assert self._process.stdin is not None

