@@ -1,7 +1,7 @@
 """`soak serve` and `soak doctor`."""
 
 import os
-import threading
+import time
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +32,9 @@ def serve_command(
     with serve(build, port=port, log_path=log, report=_report) as server:
         out(server.url)
         say(f"serving {server.build.model}; log: {log}; Ctrl-C stops it")
-        gone = server.wait(threading.Event())
+        while server.alive():
+            time.sleep(0.5)
+        gone = server.exit_reason()
     say(f"the server ended by itself: {gone}")
     return 5
 

@@ -1,7 +1,7 @@
 """The command that serves a build, and what it says about the build."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +45,7 @@ def command_for(prepared: Prepared, port: int, extra_flags: Sequence[str], given
     )
 
 
-def _filler(prepared: Prepared, port: int) -> Any:
+def _filler(prepared: Prepared, port: int) -> Callable[[str], str]:
     values = {
         "{python}": str(prepared.python),
         "{venv}": str(venv_of(prepared.folder)),

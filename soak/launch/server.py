@@ -2,13 +2,14 @@
 
 import http.client
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 
 from soak.errors import LaunchError
 from soak.facts import Build
-from soak.launch.command import ServerCommand, command_for
+from soak.launch.command import command_for
 from soak.launch.diagnose import Diagnosis, diagnose
 from soak.launch.guarded import Guarded
 from soak.launch.machine import GIB, LOOPBACK, free_memory_bytes, free_port
@@ -21,6 +22,10 @@ HEALTH_TIMEOUT_S = 2.0
 TAIL_LINES = 15
 DIAGNOSIS_LINES = 200
 GRACE_S = 10.0
+
+_LOG_HEAD = re.compile(
+    r"^(\(\w+ pid=\d+\) )?(DEBUG|INFO|WARNING|ERROR) [\d: -]+\[[^\]]*\] *"
+)  # vLLM's, too long for one line
 
 
 class RunningServer:
@@ -105,12 +110,8 @@ def start(
         process.stop()
         raise
     note_ready(prepared, step.elapsed_s)
-    step.say(f"ready on {_url(command)} after {step.elapsed_s:.0f} s")
+    step.say(f"ready on {command.build.target} after {step.elapsed_s:.0f} s")
     return RunningServer(process, command.build, port)
-
-
-def _url(command: ServerCommand) -> str:
-    return command.build.target
 
 
 def _say_what_starts(prepared: Prepared, port: int, step: Step) -> None:
@@ -125,7 +126,7 @@ def _await_ready(process: Guarded, prepared: Prepared, port: int, step: Step, li
     while not process.wait(LOOK_EVERY_S):
         if _is_ready(port, prepared.spec.ready_path):
             return
-        step.mention(next(iter(process.log_tail(1)), ""))
+        step.mention(_LOG_HEAD.sub("", next(iter(process.log_tail(1)), "")))
         if step.elapsed_s > limit_s:
             raise _too_late(process, limit_s)
     raise _died(process, prepared)
