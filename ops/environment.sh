@@ -38,7 +38,7 @@ make_environment() { # make_environment "extras": .venv with soak[extras], made 
   if command -v uv >/dev/null 2>&1; then
     step "installing soak with uv" uv pip install --quiet --python "$VENV/bin/python" -e ".$extras" || return 1
   else
-    step "installing soak with pip" "$VENV/bin/python" -m pip install --quiet --disable-pip-version-check -e ".$extras" || return 1
+    step "installing soak with pip" "$VENV/bin/python" -m pip install -qq --disable-pip-version-check -e ".$extras" || return 1
   fi
   printf '%s\n' "$wanted" >"$VENV/.soak-installed"
 }

@@ -5,43 +5,61 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from soak.app.judging import judge_again, summary_of_history
-from soak.check import ArmHistory, compare
+from soak.check import ArmHistory, Stated, compare
 from soak.check.gates import judge_gates
 from soak.errors import UsageError
-from soak.facts import Comparison, Condition, Gate
+from soak.facts import Comparison, Condition, Gate, Summary
 from soak.scenario import parse_condition
-from soak.store import RunFolder
+from soak.store import History, RunFolder
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredArm:
+    """One arm of a stored run, judged again: where the run is, what the whole run came to, and the arm's history."""
+
+    run: Path
+    summary: Summary
+    history: ArmHistory
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compared:
-    """A comparison, what became of its gates, and the two histories it was made from."""
+    """A comparison, what became of its gates, and the two arms it was made from."""
 
     comparison: Comparison
     gates: tuple[Gate, ...]
-    baseline: ArmHistory
-    candidate: ArmHistory
+    baseline: StoredArm
+    candidate: StoredArm
 
 
-def compare_runs(baseline: Path, candidate: Path | None, *, fail_on: Sequence[str] = ()) -> Compared:
+def compare_runs(
+    baseline: Path, candidate: Path | None, *, fail_on: Sequence[str] = (), stated: Stated | None = None
+) -> Compared:
     """
     Return the comparison of two runs, or of the two arms of one run, judged by `fail_on` conditions if there are any.
 
-    Both are judged again, so that no arm profits from an older classifier. Raises `UsageError` for a condition that
-    cannot be used, before anything is read, and where there are not two arms; `RunFolderError` for a damaged run.
+    `stated` holds margins and limits said beforehand. Both are judged again, so that no arm profits from an older
+    classifier. Raises `UsageError` for a condition that cannot be used, before anything is read, and where there are
+    not two arms; `RunFolderError` for a damaged run.
     """
     conditions = [parse_condition(text) for text in fail_on]
     sides = _both_arms(baseline) if candidate is None else (_only_arm(baseline), _only_arm(candidate))
-    return compare_arms(*sides, conditions=conditions)
+    return compare_arms(*sides, conditions=conditions, stated=stated)
 
 
-def compare_arms(baseline: ArmHistory, candidate: ArmHistory, *, conditions: Sequence[Condition] = ()) -> Compared:
-    """Return the comparison of two histories that were read before."""
-    comparison, gates = judge_gates(compare(baseline, candidate), conditions)
+def compare_arms(
+    baseline: StoredArm,
+    candidate: StoredArm,
+    *,
+    conditions: Sequence[Condition] = (),
+    stated: Stated | None = None,
+) -> Compared:
+    """Return the comparison of two arms that were read before."""
+    comparison, gates = judge_gates(compare(baseline.history, candidate.history, stated), conditions)
     return Compared(comparison=comparison, gates=gates, baseline=baseline, candidate=candidate)
 
 
-def _both_arms(path: Path) -> tuple[ArmHistory, ArmHistory]:
+def _both_arms(path: Path) -> tuple[StoredArm, StoredArm]:
     arms = arms_of(path)
     if len(arms) != 2:
         raise UsageError(
@@ -52,35 +70,47 @@ def _both_arms(path: Path) -> tuple[ArmHistory, ArmHistory]:
     return baseline_first(*arms)
 
 
-def baseline_first(first: ArmHistory, second: ArmHistory) -> tuple[ArmHistory, ArmHistory]:
+def baseline_first(first: StoredArm, second: StoredArm) -> tuple[StoredArm, StoredArm]:
     """Return two arms in their order, but an arm called baseline before the other."""
-    return (second, first) if second.arm == "baseline" else (first, second)
+    return (second, first) if second.history.arm == "baseline" else (first, second)
 
 
-def _only_arm(path: Path) -> ArmHistory:
+def _only_arm(path: Path) -> StoredArm:
     arms = arms_of(path)
     if len(arms) != 1:
-        names = ", ".join(arm.arm for arm in arms)
+        names = ", ".join(arm.history.arm for arm in arms)
         raise UsageError(f"{path} has several arms", why=f"they are {names}", hint=f"compare them: soak compare {path}")
     return arms[0]
 
 
-def arms_of(path: Path) -> list[ArmHistory]:
+def arms_of(path: Path) -> list[StoredArm]:
     """Return the arms of a stored run, judged again by this soak's classifiers."""
     folder = RunFolder.open(path)
     with folder.history() as history:
-        judgements = judge_again(history, folder.manifest, {})
-        summary = summary_of_history(folder, folder.manifest, history, judgements)
         records = history.final()
+        judgements = judge_again(history, folder.manifest, {}, records)
+        summary = summary_of_history(folder, folder.manifest, history, judgements, records)
+        births = {card.name: _engine_starts_at(history, card.name) for card in folder.manifest.arms}
     many = len(folder.manifest.arms) > 1
     return [
-        ArmHistory(
-            label=f"{path}:{card.name}" if many else str(path),
-            manifest=folder.manifest,
-            arm=card.name,
-            records=records,
-            summary=summary.arms[card.name],
-            judgements=judgements,
+        StoredArm(
+            run=path,
+            summary=summary,
+            history=ArmHistory(
+                label=f"{path}:{card.name}" if many else str(path),
+                manifest=folder.manifest,
+                arm=card.name,
+                records=records,
+                summary=summary.arms[card.name],
+                judgements=judgements,
+                engine_starts_at=births[card.name],
+            ),
         )
         for card in folder.manifest.arms
     ]
+
+
+def _engine_starts_at(history: History, arm: str) -> tuple[float, ...]:
+    """Return when the processes of an arm's engine began, as far as its metrics page told."""
+    starts = {sample.process_start_at for sample in history.samples(arm)}
+    return tuple(sorted(at for at in starts if at is not None))

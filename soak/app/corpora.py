@@ -9,6 +9,7 @@ from soak.importers import (
     CorpusOutline,
     CorpusProblem,
     EpisodeOutline,
+    Import,
     SourceReport,
     available_corpora,
     check_corpus,
@@ -16,7 +17,6 @@ from soak.importers import (
     load_corpus,
     outline,
     outline_corpus,
-    read_transcripts,
     write_corpus,
 )
 
@@ -30,11 +30,18 @@ class LookedAt:
     episodes: tuple[EpisodeOutline, ...]
 
 
-def import_into(sources: Sequence[Path], into: Path, format_: str | None) -> tuple[SourceReport, ...]:
-    """Read transcripts, write them as a corpus, return what was read; raises `TranscriptError`, `CorpusError`."""
-    imported = read_transcripts(sources, format_)
-    write_corpus(into, imported.episodes, notes=f"Imported from {', '.join(path.name for path in sources)}.")
-    return imported.reports
+def import_into(
+    sources: Sequence[Path], into: Path, format_: str | None, *, redact: bool = False
+) -> tuple[SourceReport, ...]:
+    """
+    Read transcripts, write them as a corpus, return what was read; raises `TranscriptError`, `CorpusError`.
+
+    Episodes go from the files into the corpus one by one. With `redact`, personal data and secrets are replaced.
+    """
+    run = Import(sources, format_, redact=redact)
+    notes = f"Imported from {', '.join(path.name for path in sources)}."
+    write_corpus(into, run.episodes(), notes=notes)
+    return tuple(run.reports)
 
 
 def corpora() -> list[CorpusOutline]:

@@ -1,18 +1,36 @@
 """From a run folder to a summary: the last step of `soak run`, and `soak check`, which judges every answer again."""
 
+import hashlib
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from importlib import resources
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
 
+import soak.classify
+import soak.facts
 from soak.check import HistoryView, scenario_of, summarise
 from soak.classify import DEFAULTS, Context, Settings, judge
 from soak.errors import UsageError
-from soak.facts import Judgement, Manifest, PlanCard, Record, Scenario, Started, Summary, TurnKey, text_of
+from soak.facts import (
+    Judgement,
+    Manifest,
+    PlanCard,
+    Record,
+    Scenario,
+    Started,
+    Summary,
+    TurnKey,
+    digest_of,
+    text_of,
+)
 from soak.scenario import threshold_problem
 from soak.store import History, RunFolder
+
+_JUDGING_PACKAGES = ("numpy", "rapidfuzz")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,26 +51,47 @@ def check_run(path: Path, rejudging: Rejudging | None = None) -> Summary:
     changed = rejudging or Rejudging()
     manifest = _with_thresholds(folder.manifest, changed)
     with folder.history() as history:
-        judgements = judge_again(history, manifest, changed.classify)
-        return summary_of_history(folder, manifest, history, judgements)
+        records = history.final()
+        judgements = judge_again(history, manifest, changed.classify, records)
+        return summary_of_history(folder, manifest, history, judgements, records)
 
 
 def summary_of(folder: RunFolder) -> Summary:
     """Return the summary of a run as its turns were judged when they ended."""
     with folder.history() as history:
-        return summary_of_history(folder, folder.manifest, history, {})
+        return summary_of_history(folder, folder.manifest, history, {}, history.final())
 
 
-def judge_again(history: History, manifest: Manifest, changes: Mapping[str, float]) -> dict[TurnKey, Judgement]:
-    """Return a fresh judgement of every finished turn, from nothing but the run folder."""
+def judge_again(
+    history: History, manifest: Manifest, changes: Mapping[str, float], records: Mapping[TurnKey, Record]
+) -> dict[TurnKey, Judgement]:
+    """
+    Return a fresh judgement of every finished turn, from nothing but the run folder.
+
+    Empty where the stored ones are by the very same classifiers with the very same settings: judging is a pure
+    function, so they would come out again.
+    """
     settings = _settings(scenario_of(manifest), changes)
+    if manifest.classifier is not None and manifest.classifier == classifier_fingerprint(settings):
+        return {}
     modes = {card.name: card.tool_mode for card in manifest.arms}
     starts = {started.key: started for started in history.starts()}
     return {
         key: judge(record.observation, stored_context(history, starts[key], record, modes[key.arm]), settings)
-        for key, record in history.final().items()
+        for key, record in records.items()
         if record.observation is not None and key in starts
     }
+
+
+def classifier_fingerprint(settings: Settings) -> str:
+    """Return `sha256:<hex>` over all that a judgement depends on: classifier sources, libraries and settings."""
+    sources = {
+        entry.name: hashlib.sha256(entry.read_bytes()).hexdigest()
+        for room in (soak.classify, soak.facts)
+        for entry in resources.files(room).iterdir()
+        if entry.name.endswith(".py")
+    }
+    return digest_of([sources, {name: version(name) for name in _JUDGING_PACKAGES}, asdict(settings)])
 
 
 def stored_context(history: History, started: Started, record: Record, tool_mode: str) -> Context:
@@ -112,10 +151,13 @@ def plan_card_of(manifest: Manifest, records: Mapping[TurnKey, Record], reached:
 
 
 def summary_of_history(
-    folder: RunFolder, manifest: Manifest, history: History, judgements: Mapping[TurnKey, Judgement]
+    folder: RunFolder,
+    manifest: Manifest,
+    history: History,
+    judgements: Mapping[TurnKey, Judgement],
+    records: Mapping[TurnKey, Record],
 ) -> Summary:
-    """Return the summary of an open history; `judgements` replace the stored ones."""
-    records = history.final()
+    """Return the summary of an open history with its final records; `judgements` replace the stored ones."""
     return summarise(
         manifest,
         view_of(history, records),

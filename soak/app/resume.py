@@ -3,12 +3,15 @@
 import time
 from pathlib import Path
 
+import msgspec
+
 from soak.app.audience import Audience, Opening
-from soak.app.judging import summary_of
+from soak.app.judging import classifier_fingerprint, summary_of
 from soak.app.run import RunResult, run_loop
 from soak.app.sides import ArmSpec, Side, open_sides
-from soak.app.sitting import Sitting
-from soak.check import scenario_of
+from soak.app.sitting import Sitting, decider_of
+from soak.check import Decider, scenario_of
+from soak.classify import DEFAULTS
 from soak.errors import CorpusError, TargetError, UsageError
 from soak.facts import Build, Event, Manifest, Scenario
 from soak.importers import Corpus, find_corpus, load_corpus
@@ -84,13 +87,14 @@ def _named(build: Build) -> str:
 
 def _go_on(folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[Side, ...], audience: Audience) -> None:
     plan = make_plan(scenario, corpus.episodes, [side.name for side in sides])
-    clock = RealClock()
+    clock, decider = RealClock(), decider_of(plan)
+    _forget_other_classifier(folder, scenario)
     with folder.writer() as writer:
         closed = close_open_starts(writer, time.time(), "soak was stopped while the answer was streaming")
         writer.flush()
         with folder.history() as history:
             done, starts, used_s = frozenset(history.done()), history.start_counts(), history.active_s()
-            tally = _tally_of(history)
+            tally = _tally_of(history, decider)
         text = f"{len(done)} turns done, {len(closed)} were in flight and are offered again"
         event = Event(at=clock.wall(), kind="resumed", text=text, data={"done": len(done), "closed": len(closed)})
         writer.event(event)
@@ -118,16 +122,26 @@ def _go_on(folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[S
                     starts=starts,
                     used_s=used_s,
                     tally=tally,
+                    decider=decider,
                 )
             )
         finally:
             audience.closing()
 
 
-def _tally_of(history: History) -> Tally:
-    """Count the turns that are done, so that `stop_if` sees the whole run and not this sitting alone."""
+def _forget_other_classifier(folder: RunFolder, scenario: Scenario) -> None:
+    """Unname the classifiers of a run whose further turns are judged by others, so that all are judged again."""
+    known = folder.manifest.classifier
+    if known is not None and known != classifier_fingerprint(DEFAULTS.override(dict(scenario.classify))):
+        folder.update_manifest(msgspec.structs.replace(folder.manifest, classifier=None))
+
+
+def _tally_of(history: History, decider: Decider | None) -> Tally:
+    """Count the turns that are done, so that `stop_if` and `decide` see the whole run and not this sitting alone."""
     tally = Tally()
     for record in history.records():
         if record.outcome != "indeterminate":
             tally.add(record)
+            if decider is not None:
+                decider.take(record)
     return tally

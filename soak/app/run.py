@@ -15,9 +15,9 @@ import uvloop
 
 from soak import __version__
 from soak.app.audience import Audience, Opening
-from soak.app.judging import summary_of
+from soak.app.judging import classifier_fingerprint, summary_of
 from soak.app.sides import ArmSpec, Side, open_sides
-from soak.app.sitting import Sitting, sit
+from soak.app.sitting import Sitting, decider_of, sit
 from soak.classify import DEFAULTS
 from soak.facts import Manifest, Summary
 from soak.importers import Corpus, find_corpus, load_corpus
@@ -111,6 +111,7 @@ def manifest_of(prepared: Prepared, sides: tuple[Side, ...]) -> Manifest:
         arms=tuple(side.card for side in sides),
         plan_digest=plan_digest(scenario, prepared.corpus.card.digest, scenario.seed, prepared.plan.arms),
         environment=environment(),
+        classifier=classifier_fingerprint(DEFAULTS.override(dict(scenario.classify))),
     )
 
 
@@ -144,6 +145,7 @@ def _sit(folder: RunFolder, prepared: Prepared, sides: tuple[Side, ...], audienc
                     writer=writer,
                     audience=audience,
                     clock=RealClock(),
+                    decider=decider_of(prepared.plan),
                 )
             )
         finally:

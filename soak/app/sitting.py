@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from soak.app.audience import Audience
 from soak.app.sides import Side
-from soak.check import live_stop
+from soak.check import Allowed, Decider, live_stop
 from soak.classify import DEFAULTS
 from soak.client import Desk, Request, SdkClient, WireClient, compose
 from soak.facts import Deadlines, EngineSample, Event, Message, Record, Retries, Scenario, TurnKey
@@ -26,6 +26,7 @@ _STATES = {
     "budget": "complete",
     "nothing_fits": "complete",
     "interrupt": "interrupted",
+    "decided": "complete",
     "threshold": "stopped",
     "engine_gone": "engine_gone",
 }
@@ -33,7 +34,10 @@ _STATES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Sitting:
-    """All that one sitting starts from; `done`, `starts`, `used_s` and `tally` are what earlier sittings left."""
+    """
+    All that one sitting starts from; `done`, `starts`, `used_s`, `tally` are what earlier sittings left, and `decider`
+    has seen their turns (None: the run does not end by its evidence).
+    """
 
     scenario: Scenario
     plan: Plan
@@ -45,6 +49,7 @@ class Sitting:
     starts: Mapping[TurnKey, int] = field(default_factory=dict)
     used_s: float = 0.0
     tally: Tally = field(default_factory=Tally)
+    decider: Decider | None = None
 
     def tell(self, kind: str, text: str, arm: str | None = None, **data: object) -> None:
         """Record that something happened to the run, and say so."""
@@ -56,6 +61,22 @@ class Sitting:
         """Record one reading of a metrics page, and show it."""
         self.writer.sample(sample)
         self.audience.sample(sample)
+
+
+def decider_of(plan: Plan) -> Decider | None:
+    """Return what watches a run of two arms whose scenario says `decide`; None for any other."""
+    scenario = plan.scenario
+    if scenario.decide is None or len(plan.arms) != 2:
+        return None
+    first, second = plan.arms
+    budget = scenario.budget
+    seconds = (budget.hours or 0.0) * 3600 + (budget.minutes or 0.0) * 60
+    return Decider(
+        scenario.decide,
+        arms=(second, first) if second == "baseline" else (first, second),
+        turns_of={episode.id: len(episode.turns) for episode in plan.episodes},
+        allowed=Allowed(turns=plan.size[0] if plan.size else None, seconds=seconds or None),
+    )
 
 
 async def sit(sitting: Sitting) -> str:
@@ -119,8 +140,15 @@ async def _replay(sitting: Sitting, arms: dict[str, Arm], switch: Switch) -> Non
         switch=switch,
     )
 
+    began = sitting.clock.now()
+
     def stop_if(record: Record) -> str | None:
         sitting.tally.add(record)
+        if sitting.decider is not None:
+            decision = sitting.decider.take(record, sitting.used_s + sitting.clock.now() - began)
+            if decision is not None and not switch.draining:
+                sitting.tell("decided", decision.text, outcome=decision.outcome, asked=decision.class_)
+                switch.drain("decided")
         return live_stop(sitting.scenario.thresholds, sitting.tally.by_arm[record.key.arm])
 
     await Replay(

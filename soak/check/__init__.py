@@ -6,7 +6,9 @@ Three values: *pass* needs evidence, no evidence is *unknown*, and a checker tha
 Read `summary.py` (one run), then `compare.py` (two arms).
 """
 
-from soak.check.compare import ArmHistory, compare
+from soak.check.classes import ANY_FAILURE, CLASS_SETS
+from soak.check.compare import ArmHistory, Stated, compare
+from soak.check.deciding import Allowed, Decider, Decision
 from soak.check.engine import EngineDelta, deltas
 from soak.check.summary import HistoryView, scenario_of, summarise
 from soak.check.thresholds import broken_stop, live_stop
@@ -14,11 +16,17 @@ from soak.check.turns import SEVERITY, TurnFact, turn_facts
 from soak.check.verdicts import Opinion, exit_code_of, merge, worse
 
 __all__ = [
+    "ANY_FAILURE",
+    "CLASS_SETS",
     "SEVERITY",
+    "Allowed",
     "ArmHistory",
+    "Decider",
+    "Decision",
     "EngineDelta",
     "HistoryView",
     "Opinion",
+    "Stated",
     "TurnFact",
     "broken_stop",
     "compare",

@@ -1,80 +1,108 @@
-"""Each class of failure, counted in both arms: test, intervals, what it would take to know, and what may be said."""
+"""Each class of failure, counted in both arms: test, intervals, evidence, what it would take, and what may be said."""
 
 import math
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from soak.check.pairing import Pairing
+from soak.check.evidence import Course, anytime_difference, anytime_turns, course_of, evidence_of, in_order_of_end
+from soak.check.pairing import Pair, Pairing
+from soak.check.stated import ALPHA, Terms
+from soak.check.turns import TurnFact
 from soak.check.wording import TITLES
-from soak.facts import CLASSES, ClassComparison, Discordant, Events
+from soak.facts import CLASSES, ClassComparison, Discordant, Events, Evidence, Needed, Rate
 from soak.facts.comparison import Result
 from soak.stats import (
+    ClusterCounts,
     Interval,
-    PairedOutcome,
+    PairedCounts,
+    PairedEvents,
     PairedTest,
+    anytime_rate,
     by_cluster,
+    clopper_pearson,
     cluster_difference,
+    cluster_difference_unpaired,
     cluster_ratio,
     count_pairs,
+    design_effect,
+    detectable_rate,
     envelope,
     fisher,
     holm,
+    intra_cluster_correlation,
     newcombe_paired,
     newcombe_unpaired,
     paired_test,
+    permuted_difference,
     ratio_score,
     turns_needed_paired,
     turns_needed_unpaired,
+    upper_bound,
 )
 
-ALPHA = 0.05
 ANY_FAILURE = "any_failure"
 CLASS_SETS: dict[str, frozenset[str]] = {
     **{name: frozenset((name,)) for name in CLASSES if name != "ok"},
     ANY_FAILURE: frozenset(name for name in CLASSES if name != "ok"),
 }
+POWER = 0.8
 
 
 class _Compared(NamedTuple):
-    """One class before correction for asking about several."""
+    """One class before correction for asking about several, and how it came up over the conversations (if paired)."""
 
     figures: ClassComparison
+    course: Course | None = None
     note: str | None = None
 
 
-def compare_classes(pairing: Pairing, *, margin: float | None) -> tuple[dict[str, ClassComparison], list[str]]:
+def compare_classes(
+    pairing: Pairing, terms: Terms, *, turns_per_s: float | None
+) -> tuple[dict[str, ClassComparison], list[str]]:
     """
     Return each class and "any_failure", and notes on failures that came in episodes.
 
     `p_adjusted` is Holm's over the classes that had an event in either arm (the others cannot differ); `any_failure`
     counts as one more question only where more than one class had events, else it is the same question again.
+    `turns_per_s`: the pace at which both arms together came to paired turns.
     """
-    compared = {name: _compare(name, members, pairing) for name, members in CLASS_SETS.items()}
+    conversations = in_order_of_end(pairing)
+    compared = {name: _compare(name, members, pairing, conversations) for name, members in CLASS_SETS.items()}
     adjusted = _adjust({name: found.figures for name, found in compared.items()})
-    classes = {
-        name: msgspec.structs.replace(
-            found.figures, p_adjusted=adjusted.get(name), result=_result(found.figures, adjusted.get(name), margin)
+    classes = {}
+    for name, found in compared.items():
+        bar = _bar(name, adjusted, terms)
+        figures = msgspec.structs.replace(
+            found.figures,
+            p_adjusted=adjusted.get(name),
+            evidence=evidence_of(found.course, bar) if found.course is not None else None,
+            needed=_needed(found, pairing, bar, turns_per_s),
         )
-        for name, found in compared.items()
-    }
+        classes[name] = msgspec.structs.replace(figures, result=_result(figures, found.course, terms))
     return classes, [found.note for found in compared.values() if found.note is not None]
 
 
-def _compare(name: str, members: frozenset[str], pairing: Pairing) -> _Compared:
-    return _paired(name, pairing.outcomes(members)) if pairing.pairs else _Compared(_unpaired(members, pairing))
+def _compare(
+    name: str, members: frozenset[str], pairing: Pairing, conversations: Sequence[Sequence[Pair]]
+) -> _Compared:
+    if not pairing.pairs:
+        return _unpaired(members, pairing)
+    return _paired(name, pairing.events(members), course_of(conversations, members))
 
 
-def _paired(name: str, outcomes: list[PairedOutcome]) -> _Compared:
-    counts, clusters = count_pairs(outcomes), by_cluster(outcomes)
-    tested = paired_test(outcomes)
+def _paired(name: str, events: PairedEvents, course: Course) -> _Compared:
+    counts, clusters = count_pairs(events), by_cluster(events)
+    tested = paired_test(events)
     baseline = (counts.both + counts.baseline_only, counts.pairs)
     candidate = (counts.both + counts.candidate_only, counts.pairs)
     difference, ratio = newcombe_paired(counts), ratio_score(baseline, candidate)
     if tested.by_cluster:  # an interval that took turns for independent would be too narrow
         difference = envelope(difference, cluster_difference(clusters))
         ratio = envelope(ratio, cluster_ratio(clusters))
+    hit = sum(cluster.baseline + cluster.candidate > 0 for cluster in clusters)
     figures = msgspec.structs.replace(
         _figures(baseline, candidate, difference, ratio),
         discordant=Discordant(baseline_only=counts.baseline_only, candidate_only=counts.candidate_only),
@@ -84,9 +112,26 @@ def _paired(name: str, outcomes: list[PairedOutcome]) -> _Compared:
         turns_needed_80_paired=turns_needed_paired(
             counts.baseline_only / counts.pairs, counts.candidate_only / counts.pairs
         ),
+        design_effect=design_effect(clusters, counts.baseline_only + counts.candidate_only),
+        icc=_correlation(clusters, counts, events),
+        failing_episodes=hit,
     )
-    hit = sum(cluster.baseline + cluster.candidate > 0 for cluster in clusters)
-    return _Compared(figures, _clustering_note(name, tested, baseline[0] + candidate[0], hit, len(clusters)))
+    note = _clustering_note(name, tested, baseline[0] + candidate[0], hit, len(clusters))
+    return _Compared(figures, course, note)
+
+
+def _correlation(clusters: Sequence[ClusterCounts], counts: PairedCounts, events: PairedEvents) -> float | None:
+    """Return how paired differences of one episode hang together; None where too few pairs differ to tell."""
+    if counts.baseline_only + counts.candidate_only < 4:
+        return None
+    squares: dict[int, int] = defaultdict(int)
+    for cluster in events.cluster[events.baseline != events.candidate].tolist():
+        squares[cluster] += 1
+    return intra_cluster_correlation(
+        [cluster.turns for cluster in clusters],
+        [cluster.candidate - cluster.baseline for cluster in clusters],
+        [squares[i] for i in range(len(clusters))],
+    )
 
 
 def _clustering_note(name: str, tested: PairedTest, events: int, hit: int, clusters: int) -> str | None:
@@ -99,14 +144,26 @@ def _clustering_note(name: str, tested: PairedTest, events: int, hit: int, clust
     return None
 
 
-def _unpaired(members: frozenset[str], pairing: Pairing) -> ClassComparison:
-    first, second = pairing.finished()
-    baseline = (sum(turn.class_ in members for turn in first), len(first))
-    candidate = (sum(turn.class_ in members for turn in second), len(second))
-    figures = _figures(baseline, candidate, newcombe_unpaired(baseline, candidate), ratio_score(baseline, candidate))
-    return msgspec.structs.replace(
-        figures, p_value=fisher(baseline, candidate), test="Fisher exact on unpaired turns, two-sided"
-    )
+def _unpaired(members: frozenset[str], pairing: Pairing) -> _Compared:
+    """Compare arms that share no turn: by turn while no episode failed twice, else by whole episodes."""
+    arms = pairing.finished()
+    baseline, candidate = ((sum(turn.class_ in members for turn in turns), len(turns)) for turns in arms)
+    difference, ratio = newcombe_unpaired(baseline, candidate), ratio_score(baseline, candidate)
+    p_value, test = fisher(baseline, candidate), "Fisher exact on unpaired turns, two-sided"
+    first, second = (_by_episode(turns, members) for turns in arms)
+    if any(events > 1 for events, _ in (*first, *second)):
+        p_value, test = permuted_difference(first, second), "permutation of whole episodes between arms, two-sided"
+        difference = envelope(difference, cluster_difference_unpaired(first, second))
+    figures = _figures(baseline, candidate, difference, ratio)
+    return _Compared(msgspec.structs.replace(figures, p_value=p_value, test=test))
+
+
+def _by_episode(turns: Sequence[TurnFact], members: frozenset[str]) -> list[tuple[int, int]]:
+    cells: dict[str, list[int]] = defaultdict(lambda: [0, 0])
+    for turn in turns:
+        cells[turn.key.episode][0] += turn.class_ in members
+        cells[turn.key.episode][1] += 1
+    return [(events, count) for events, count in cells.values()]
 
 
 def _figures(
@@ -128,6 +185,21 @@ def _figures(
         test="none: no finished turns",
         turns_needed_80=turns_needed_unpaired(first or 0.0, second or 0.0) if known else None,
         result="inconclusive",
+        baseline_rate=_rate(*baseline),
+        candidate_rate=_rate(*candidate),
+    )
+
+
+def _rate(events: int, turns: int) -> Rate | None:
+    limits, bound = clopper_pearson(events, turns), upper_bound(events, turns)
+    if limits is None or bound is None:
+        return None
+    anytime = anytime_rate(events, turns)
+    return Rate(
+        rate=events / turns,
+        ci95=(limits.low, limits.high),
+        upper95=bound,
+        anytime95=(anytime.low, anytime.high),
     )
 
 
@@ -145,12 +217,52 @@ def _adjust(classes: Mapping[str, ClassComparison]) -> dict[str, float]:
     return dict(zip(p_values, holm(list(p_values.values())), strict=True))
 
 
-def _result(figures: ClassComparison, p_adjusted: float | None, margin: float | None) -> Result:
+def _bar(name: str, adjusted: Mapping[str, float], terms: Terms) -> float:
+    """
+    Return the e-value that decides: 1/alpha times the questions asked (the union bound).
+
+    Those the scenario asks; of a class it does not ask about, all that had events.
+    """
+    if terms.decide is not None and name in terms.decide.classes:
+        return len(terms.decide.classes) / terms.alpha
+    alone = [asked for asked in adjusted if asked != ANY_FAILURE]
+    return max(1, len(alone) + (len(alone) > 1)) / terms.alpha
+
+
+def _needed(found: _Compared, pairing: Pairing, bar: float, turns_per_s: float | None) -> Needed | None:
+    figures = found.figures
+    seen = min(figures.baseline.turns, figures.candidate.turns)
+    if not seen:
+        return None
+    alone = figures.turns_needed_80 if figures.both is None else figures.turns_needed_80_paired
+    turns = None if alone is None else math.ceil(alone * max(1.0, figures.design_effect or 1.0))
+    lower = detectable_rate(figures.baseline.events / figures.baseline.turns, seen)
+    return Needed(
+        power=POWER,
+        turns=turns,
+        episodes=None if turns is None else math.ceil(turns * pairing.clusters / seen),
+        hours=None if turns is None or not turns_per_s else turns / turns_per_s / 3600,
+        anytime_turns=anytime_turns(found.course, bar) if found.course is not None else None,
+        seen_turns=seen,
+        detectable_events=None if lower is None else int(lower * figures.baseline.turns),
+    )
+
+
+def _result(figures: ClassComparison, course: Course | None, terms: Terms) -> Result:
+    if terms.decide is not None and figures.evidence is not None and course is not None:
+        return _by_evidence(figures.evidence, anytime_difference(course, terms.alpha), terms.margin)
     if figures.ci95 is None:
         return "inconclusive"
     interval = Interval(*figures.ci95)
-    if margin is not None and interval.within(margin):
+    if terms.margin is not None and interval.within(terms.margin):
         return "equivalent"
-    if p_adjusted is None or p_adjusted >= ALPHA or not interval.excludes(0.0):
+    if figures.p_adjusted is None or figures.p_adjusted >= ALPHA or not interval.excludes(0.0):
         return "inconclusive"
     return "improvement" if interval.high < 0 else "regression"
+
+
+def _by_evidence(evidence: Evidence, interval: Interval, margin: float | None) -> Result:
+    """Return the result of a run that could stop by its evidence: only what may be looked at all the time counts."""
+    if evidence.decided_after is not None and evidence.direction is not None:
+        return evidence.direction
+    return "equivalent" if margin is not None and interval.within(margin) else "inconclusive"

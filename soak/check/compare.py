@@ -1,40 +1,49 @@
-"""Two arms' histories → `soak.comparison/1`: validity, each class, wall clock, one honest sentence."""
+"""Two arms' histories → `soak.comparison/1`: validity, each class, wall clock, latency, trends, one honest sentence."""
 
 from collections.abc import Mapping
 
-from soak.check.classes import compare_classes
-from soak.check.pairing import ArmHistory, invalid_reasons, notes_on, pair_up
-from soak.check.sentence import sentence_of
-from soak.check.summary import scenario_of
+from soak.check.cards import build_names, notes_on, same_build, same_run, warnings_on
+from soak.check.classes import ANY_FAILURE, compare_classes
+from soak.check.latency import compare_goodput, compare_latency
+from soak.check.noise import noise_floor
+from soak.check.pairing import ArmHistory, Pairing, invalid_reasons, pair_up
+from soak.check.sentence import Telling, sentence_of
+from soak.check.stated import Stated, terms_of
+from soak.check.survival import compare_survival
+from soak.check.trends import compare_drift, compare_trends
 from soak.check.wallclock import wall_clock
 from soak.facts import ClassComparison, Comparison
 from soak.facts.summary import Verdict
 
-__all__ = ["ArmHistory", "compare"]
+__all__ = ["ArmHistory", "Stated", "compare"]
 
 
-def compare(
-    baseline: ArmHistory, candidate: ArmHistory, *, margin: float | None = None, min_turns: int | None = None
-) -> Comparison:
+def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None = None) -> Comparison:
     """
     Return the two arms side by side.
 
     Turns are paired by episode, turn and pass where both arms finished them; without any pair all finished turns are
-    compared unpaired. `margin` is the largest difference of rates (a fraction) that does not matter; without it nothing
-    is *equivalent*. `min_turns` (default: the baseline scenario's) is what a comparison needs at least.
+    compared unpaired. `stated` holds margins and limits said beforehand.
 
     Verdict: *unknown* if `invalid` says anything; else *fail* if any class is a regression; *pass* if none is and the
     evidence is positive: a class improved, or all are equivalent; else *unknown*, for "no difference seen" is not
     "no difference". A result is improvement or regression only where the interval of the difference excludes 0 and the
-    p-value, adjusted for all classes tested (Holm), is below 0.05.
+    p-value, adjusted for all classes tested (Holm), is below 0.05; in a run of two arms whose scenario says `decide`,
+    only where its anytime evidence reached the bar.
     Raises `RunFolderError` if a manifest's scenario cannot be read.
     """
-    needed = min_turns if min_turns is not None else scenario_of(baseline.manifest).thresholds.min_turns
+    stated = stated or Stated()
+    terms = terms_of(baseline, candidate, stated)
     pairing = pair_up(baseline, candidate)
-    invalid = invalid_reasons(baseline, candidate, pairing, min_turns=needed)
-    classes, dependence_notes = compare_classes(pairing, margin=margin)
+    invalid = invalid_reasons(baseline, candidate, pairing, min_turns=terms.min_turns)
+    classes, dependence_notes = compare_classes(pairing, terms, turns_per_s=_pace(baseline, candidate, pairing))
     notes = [*notes_on(baseline, candidate, pairing), *dependence_notes]
-    clock = wall_clock(pairing)
+    clock = wall_clock(baseline, candidate, pairing, terms)
+    warnings, builds = warnings_on(baseline, candidate), build_names(baseline, candidate)
+    noise = noise_floor(pairing, classes[ANY_FAILURE], clock) if same_build(baseline, candidate) else None
+    telling = Telling(
+        invalid=invalid, warnings=warnings, notes=notes, builds=builds, pairing=pairing, terms=terms, noise=noise
+    )
     return Comparison(
         baseline=baseline.label,
         candidate=candidate.label,
@@ -45,9 +54,27 @@ def compare(
         wall_clock=clock,
         invalid=invalid,
         verdict=_verdict(invalid, classes),
-        sentence=sentence_of(classes, clock, invalid=invalid, notes=notes, pairing=pairing, margin=margin),
+        sentence=sentence_of(classes, clock, telling),
         notes=notes,
+        warnings=warnings,
+        builds=builds,
+        alpha=terms.alpha,
+        margin=terms.margin,
+        time_margin=terms.time_margin,
+        latency=compare_latency(pairing),
+        goodput=compare_goodput(baseline, candidate, pairing, stated),
+        survival=compare_survival(pairing),
+        trends=compare_trends(baseline, candidate, pairing),
+        drift=compare_drift(baseline, candidate, pairing),
+        noise_floor=noise,
     )
+
+
+def _pace(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -> float | None:
+    """Return the paired turns per second of run time, both arms' times added where they ran one after the other."""
+    first, second = baseline.summary.wall_s, candidate.summary.wall_s
+    took_s = first if same_run(baseline, candidate) else first + second
+    return len(pairing.pairs) / took_s if pairing.pairs and took_s > 0 else None
 
 
 def _verdict(invalid: list[str], classes: Mapping[str, ClassComparison]) -> Verdict:

@@ -1,13 +1,14 @@
 """Two arms' turns side by side: pairs by episode, turn and pass, and whether the two runs may be compared at all."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from soak.check.summary import MAX_INDETERMINATE, MAX_SKIPPED
 from soak.check.turns import TurnFact, turn_facts
-from soak.check.wording import percent, plural
+from soak.check.wording import percent
 from soak.facts import ArmCard, ArmSummary, Judgement, Manifest, Record, TurnKey
-from soak.stats import PairedOutcome
+from soak.stats import PairedEvents, PairedTurns
 
 MAX_ONE_SIDED = 0.1
 """Above this share of turns finished by one arm and skipped or broken off in the other, the work was not the same."""
@@ -23,7 +24,8 @@ class ArmHistory:
     One side of a comparison.
 
     `label` is what the output calls it; `records` are final ones (other arms' are passed over); `judgements` replaces
-    stored ones where it has the key.
+    stored ones where it has the key. `engine_starts_at`: when the engine's processes began (UTC epoch seconds), as far
+    as its metrics told.
     """
 
     label: str
@@ -32,6 +34,7 @@ class ArmHistory:
     records: Mapping[TurnKey, Record]
     summary: ArmSummary
     judgements: Mapping[TurnKey, Judgement] | None = None
+    engine_starts_at: tuple[float, ...] = ()
 
     @property
     def card(self) -> ArmCard:
@@ -50,12 +53,16 @@ class Pair(NamedTuple):
 
 
 class Pairing(NamedTuple):
-    """`pairs` in key order; finished turns without a partner; `one_sided`: the partner was skipped or broken off."""
+    """
+    `pairs` by episode, pass and turn; finished turns without a partner; `one_sided`: the partner was skipped or broken
+    off; `places`: where each pair stands, for the statistics.
+    """
 
     pairs: list[Pair]
     baseline_alone: list[TurnFact]
     candidate_alone: list[TurnFact]
     one_sided: int
+    places: PairedTurns
 
     @property
     def clusters(self) -> int:
@@ -70,28 +77,40 @@ class Pairing(NamedTuple):
             [pair.candidate for pair in self.pairs] + self.candidate_alone,
         )
 
-    def outcomes(self, classes: frozenset[str]) -> list[PairedOutcome]:
+    def events(self, classes: frozenset[str]) -> PairedEvents:
         """Return, per pair, which arm's turn is of one of `classes`."""
-        return [
-            PairedOutcome(
-                cluster=first.key.episode,
-                conversation=(first.key.episode, first.key.pass_),
-                turn=first.key.turn,
-                baseline=first.class_ in classes,
-                candidate=second.class_ in classes,
-            )
-            for first, second in self.pairs
-        ]
+        return self.places.events(
+            [pair.baseline.class_ in classes for pair in self.pairs],
+            [pair.candidate.class_ in classes for pair in self.pairs],
+        )
+
+    def conversations(self) -> Iterator[list[Pair]]:
+        """Yield the pairs of each conversation (an episode in one pass), in turn order."""
+        together: list[Pair] = []
+        for pair in self.pairs:
+            if together and conversation_of(together[0].baseline) != conversation_of(pair.baseline):
+                yield together
+                together = []
+            together.append(pair)
+        if together:
+            yield together
+
+
+def conversation_of(turn: TurnFact) -> tuple[str, int]:
+    """Return the conversation a turn belongs to: its episode and pass."""
+    return turn.key.episode, turn.key.pass_
 
 
 def pair_up(baseline: ArmHistory, candidate: ArmHistory) -> Pairing:
     """Return both arms' turns, paired where both finished the same episode, turn and pass."""
     first, second = _turns(baseline), _turns(candidate)
-    both = sorted(key for key in first.keys() & second.keys() if first[key].finished and second[key].finished)
+    both = [key for key, turn in first.items() if turn.finished and key in second and second[key].finished]
+    both.sort(key=lambda key: (key[0], key[2], key[1]))
     paired = set(both)
     alone = [[turns[k] for k in sorted(turns) if turns[k].finished and k not in paired] for turns in (first, second)]
     one_sided = sum(turn.key.pair in second for turn in alone[0]) + sum(turn.key.pair in first for turn in alone[1])
-    return Pairing([Pair(first[key], second[key]) for key in both], alone[0], alone[1], one_sided)
+    places = PairedTurns([key[0] for key in both], [(key[0], key[2]) for key in both], [key[1] for key in both])
+    return Pairing([Pair(first[key], second[key]) for key in both], alone[0], alone[1], one_sided, places)
 
 
 def _turns(side: ArmHistory) -> dict[tuple[str, int, int], TurnFact]:
@@ -104,6 +123,7 @@ def invalid_reasons(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairin
     return [
         *(f"{side.label} is invalid: {why}" for side in (baseline, candidate) for why in side.summary.invalid_reasons),
         *_plan_differences(baseline, candidate),
+        *(why for side in (baseline, candidate) for why in _too_much_lost(side)),
         *_too_few(baseline, candidate, pairing, min_turns),
         *_too_lopsided(pairing),
     ]
@@ -135,6 +155,20 @@ def _difference(one: Any, other: Any) -> str:
     return text[:_SHOWN_MAX]
 
 
+def _too_much_lost(side: ArmHistory) -> list[str]:
+    """Return why too little of the plan was carried out in this arm; what was lost may not be random."""
+    turns = side.summary.turns
+    lost = (
+        (turns.skipped, MAX_SKIPPED, "were skipped"),
+        (turns.indeterminate, MAX_INDETERMINATE, "were broken off by ourselves (indeterminate)"),
+    )
+    return [
+        f"{side.label}: {count} of {turns.planned} planned turns {what}: more than {percent(limit)}"
+        for count, limit, what in lost
+        if count > limit * turns.planned
+    ]
+
+
 def _too_few(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing, min_turns: int) -> list[str]:
     if pairing.pairs:
         few = len(pairing.pairs) < min_turns
@@ -155,31 +189,3 @@ def _too_lopsided(pairing: Pairing) -> list[str]:
         f"{pairing.one_sided} of {whole} turns were finished by one arm and skipped or broken off (indeterminate)"
         f" in the other: more than {percent(MAX_ONE_SIDED)}, so the arms did not face the same work"
     ]
-
-
-def notes_on(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -> list[str]:
-    """Return what a reader should know before the numbers, short of making them void."""
-    notes = []
-    first, second = baseline.card.build, candidate.card.build
-    if _same_build(baseline, candidate):
-        notes.append("both arms ran the same build (A/A): what differs here is the noise floor")
-    elif first.model != second.model:
-        notes.append(f"the arms serve different models: {first.model} and {second.model}")
-    alone: Sequence[tuple[str, list[TurnFact]]] = (
-        (baseline.label, pairing.baseline_alone),
-        (candidate.label, pairing.candidate_alone),
-    )
-    for label, turns in alone:
-        bad = sum(turn.class_ != "ok" for turn in turns)
-        if turns and pairing.pairs:
-            notes.append(f"{plural(len(turns), 'turn')} finished only in {label} ({bad} not ok), left out here")
-    for label, count in ((side.label, side.summary.turns.indeterminate) for side in (baseline, candidate)):
-        if count:
-            notes.append(f"{label}: {plural(count, 'turn')} broken off by ourselves, not counted")
-    return notes
-
-
-def _same_build(baseline: ArmHistory, candidate: ArmHistory) -> bool:
-    first, second = baseline.card.build, candidate.card.build
-    same = [(build.engine, build.version, build.model, build.speculative, build.settings) for build in (first, second)]
-    return same[0] == same[1] and first.version is not None

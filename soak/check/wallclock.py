@@ -1,36 +1,61 @@
-"""Where the time went: turn time of paired turns, its ratio, and which class explains the change."""
+"""Where the time went: turn time of paired turns, its ratio, and which class, tokens or speed explain the change."""
 
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
-from soak.check.pairing import Pair, Pairing
-from soak.check.turns import SEVERITY
+from soak.check.makespan import makespan_of
+from soak.check.pairing import ArmHistory, Pair, Pairing
+from soak.check.stated import Terms
+from soak.check.turns import SEVERITY, TurnFact
 from soak.facts import TurnClass, WallClock
-from soak.stats import RatioEstimate, total_ratio
+from soak.facts.comparison import Bound, Result
+from soak.stats import Estimate, Interval, RatioEstimate, cluster_mean, sign_flip_sums, total_ratio
 
 
-def wall_clock(pairing: Pairing) -> WallClock:
+class _Timed(NamedTuple):
+    """A pair of which both times are known, in seconds."""
+
+    pair: Pair
+    first: float
+    second: float
+
+    @property
+    def episode(self) -> str:
+        return self.pair.baseline.key.episode
+
+
+def wall_clock(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing, terms: Terms) -> WallClock:
     """
     Return summed turn time over the pairs of which both times are known; None throughout if there is no such pair.
 
-    It is turn time, not the run's duration: with several turns in flight a loop less saves its seconds only if others
-    waited for it.
+    Turn time is not the run's duration: with several turns in flight a loop less saves its seconds only if others
+    waited for it. `makespan` says what it comes to.
     """
-    timed = [(pair, first, second) for pair in pairing.pairs if (times := _times(pair)) for first, second in [times]]
-    explained: dict[str, float] = defaultdict(float)
-    for pair, first, second in timed:
-        explained[worse_class(pair)] += second - first
-    whole = _ratio(timed)
-    ok = _ratio([entry for entry in timed if worse_class(entry[0]) == "ok"])
+    timed = [_Timed(pair, *times) for pair in pairing.pairs if (times := _times(pair))]
+    whole, ok = _ratio(timed), _ratio([entry for entry in timed if worse_class(entry.pair) == "ok"])
+    by_turn = _turn_ratio(timed)
+    episodes = _episode_changes(timed)
+    bound = _bound(timed)
     return WallClock(
-        baseline_s=sum(first for _, first, _ in timed) if timed else None,
-        candidate_s=sum(second for _, _, second in timed) if timed else None,
+        baseline_s=sum(entry.first for entry in timed) if timed else None,
+        candidate_s=sum(entry.second for entry in timed) if timed else None,
         ratio=whole.ratio if whole else None,
-        ci95=_limits(whole),
-        explained_by=dict(explained),
-        censored_pairs=sum(pair.baseline.censored or pair.candidate.censored for pair, _, _ in timed),
+        ci95=_limits(whole.interval if whole else None),
+        explained_by=_by_class(timed),
+        censored_pairs=sum(entry.pair.baseline.censored or entry.pair.candidate.censored for entry in timed),
         ratio_ok=ok.ratio if ok else None,
-        ratio_ok_ci95=_limits(ok),
+        ratio_ok_ci95=_limits(ok.interval if ok else None),
+        bound=bound,
+        explained_by_part=_by_part(timed),
+        turn_ratio=math.exp(by_turn.value) if by_turn else None,
+        turn_ratio_ci95=_exponential(by_turn),
+        slower_episodes=sum(change > 0 for change in episodes),
+        faster_episodes=sum(change < 0 for change in episodes),
+        p_value=sign_flip_sums(episodes) if episodes else None,
+        result=_result(whole, bound, terms.time_margin),
+        makespan=makespan_of(baseline, candidate, pairing),
     )
 
 
@@ -46,16 +71,115 @@ def _times(pair: Pair) -> tuple[float, float] | None:
     return pair.baseline.turn_s, pair.candidate.turn_s
 
 
-def _ratio(timed: Sequence[tuple[Pair, float, float]]) -> RatioEstimate | None:
+def _ratio(timed: Sequence[_Timed]) -> RatioEstimate | None:
     """Return the ratio of the totals with episodes as clusters."""
     totals: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for pair, first, second in timed:
-        totals[pair.baseline.key.episode][0] += first
-        totals[pair.baseline.key.episode][1] += second
+    for entry in timed:
+        cell = totals[entry.episode]
+        cell[0] += entry.first
+        cell[1] += entry.second
     return total_ratio([pair[0] for pair in totals.values()], [pair[1] for pair in totals.values()])
 
 
-def _limits(estimate: RatioEstimate | None) -> tuple[float, float] | None:
+def _turn_ratio(timed: Sequence[_Timed]) -> Estimate | None:
+    """Return the mean log ratio of the pairs with episodes as clusters; pairs without a duration are passed over."""
+    positive = [entry for entry in timed if entry.first > 0 and entry.second > 0]
+    numbers: dict[str, int] = {}
+    return cluster_mean(
+        [math.log(entry.second / entry.first) for entry in positive],
+        [numbers.setdefault(entry.episode, len(numbers)) for entry in positive],
+    )
+
+
+def _episode_changes(timed: Sequence[_Timed]) -> list[float]:
+    """Return the log ratio of each episode's total time."""
+    totals: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for entry in timed:
+        totals[entry.episode][0] += entry.first
+        totals[entry.episode][1] += entry.second
+    return [math.log(second / first) for first, second in totals.values() if first > 0 and second > 0]
+
+
+def _by_class(timed: Sequence[_Timed]) -> dict[str, float]:
+    explained: dict[str, float] = defaultdict(float)
+    for entry in timed:
+        explained[worse_class(entry.pair)] += entry.second - entry.first
+    return dict(explained)
+
+
+def _by_part(timed: Sequence[_Timed]) -> dict[str, float]:
+    """Return the change split into tokens, speed, first token, retries, and what cannot be split."""
+    parts: Counter[str] = Counter()
+    for entry in timed:
+        parts.update(_parts(entry))
+    return {name: parts[name] for name in ("tokens", "speed", "first_token", "retries", "other") if name in parts}
+
+
+def _parts(entry: _Timed) -> dict[str, float]:
+    """
+    Split one pair's change; the parts sum to it exactly.
+
+    A turn takes retries + first token + tokens · seconds per token. The change of the product is shared evenly between
+    its factors (Δt·mean(s) and Δs·mean(t), the Shapley split of two).
+    """
+    first, second = _anatomy(entry.pair.baseline, entry.first), _anatomy(entry.pair.candidate, entry.second)
+    if first is None or second is None:
+        return {"other": entry.second - entry.first}
+    return {
+        "tokens": (second.tokens - first.tokens) * (second.s_per_token + first.s_per_token) / 2,
+        "speed": (second.s_per_token - first.s_per_token) * (second.tokens + first.tokens) / 2,
+        "first_token": second.first_token_s - first.first_token_s,
+        "retries": second.retries_s - first.retries_s,
+    }
+
+
+class _Anatomy(NamedTuple):
+    """One turn's time: retries_s + first_token_s + tokens · s_per_token."""
+
+    retries_s: float
+    first_token_s: float
+    tokens: int
+    s_per_token: float
+
+
+def _anatomy(turn: TurnFact, turn_s: float) -> _Anatomy | None:
+    if turn.ttft_ms is None or turn.e2e_ms is None or not turn.completion:
+        return None
+    stream_s = (turn.e2e_ms - turn.ttft_ms) / 1000
+    return _Anatomy(
+        retries_s=turn_s - turn.e2e_ms / 1000,
+        first_token_s=turn.ttft_ms / 1000,
+        tokens=turn.completion,
+        s_per_token=stream_s / turn.completion,
+    )
+
+
+def _bound(timed: Sequence[_Timed]) -> Bound:
+    """Return what censored times, which are lower bounds, make of the ratio."""
+    first = any(entry.pair.baseline.censored for entry in timed)
+    second = any(entry.pair.candidate.censored for entry in timed)
+    if first and second:
+        return "unknown"
+    return "at_most" if first else ("at_least" if second else "exact")
+
+
+def _result(whole: RatioEstimate | None, bound: Bound, margin: float | None) -> Result:
+    """Return what may be said of the time; a bound counts only on the side to which it can still move."""
+    if whole is None or whole.interval is None or bound == "unknown":
+        return "inconclusive"
+    low, high = whole.interval
+    if margin is not None and bound == "exact" and 1 / (1 + margin) < low and high < 1 + margin:
+        return "equivalent"
+    if high < 1 and bound in ("exact", "at_most"):
+        return "improvement"
+    return "regression" if low > 1 and bound in ("exact", "at_least") else "inconclusive"
+
+
+def _exponential(estimate: Estimate | None) -> tuple[float, float] | None:
     if estimate is None or estimate.interval is None:
         return None
-    return estimate.interval.low, estimate.interval.high
+    return math.exp(estimate.interval.low), math.exp(estimate.interval.high)
+
+
+def _limits(interval: Interval | None) -> tuple[float, float] | None:
+    return None if interval is None else (interval.low, interval.high)

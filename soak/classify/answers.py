@@ -17,14 +17,13 @@ import json
 from typing import Annotated, Any
 
 import msgspec
-from annotated_types import Ge
 
 from soak.classify.context import Context
 from soak.errors import TranscriptError
 from soak.facts import Judgement, Message, Observation, ToolCall, TurnKey, Usage
 
 MAX_OUTPUT_CHARS = 200_000_000
-_Count = Annotated[int, Ge(0)]
+_Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class _Repeat(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -83,10 +82,11 @@ def parse_answer(line: bytes, where: str = "the line") -> tuple[str, Observation
     """
     try:
         answer = _decoder.decode(line)
+        calls = _calls(answer.tool_calls)
+        reference = None if answer.recorded_reference is None else _message(answer.recorded_reference)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _wrong(where, str(error)) from error
     output = _output(answer, where)
-    reference = answer.recorded_reference
     observation = Observation(
         key=TurnKey(episode=answer.id, turn=0, pass_=0, arm=""),
         started_at=0.0,
@@ -94,15 +94,15 @@ def parse_answer(line: bytes, where: str = "the line") -> tuple[str, Observation
         max_tokens=answer.max_tokens or 0,
         content=output,
         reasoning=answer.reasoning or "",
-        tool_calls=_calls(answer.tool_calls),
+        tool_calls=calls,
         finish_reason=answer.finish_reason,
         usage=None if answer.completion_tokens is None else Usage(completion=answer.completion_tokens),
         token_ids=None if answer.token_ids is None else tuple(answer.token_ids),
     )
     context = Context(
         prompt_text=answer.context or "",
-        reference=None if reference is None else _message(reference),
-        reference_tokens=None if reference is None else reference.completion_tokens,
+        reference=reference,
+        reference_tokens=answer.recorded_reference.completion_tokens if answer.recorded_reference else None,
         max_tokens=answer.max_tokens,
     )
     return answer.id, observation, context

@@ -77,12 +77,16 @@ def _problem(call: ToolCall, schemas: dict[str, dict[str, Any]], *, unfinished: 
             return None
         return "tool_arguments_missing", "no arguments"
     try:
-        arguments = json.loads(call.arguments)
+        arguments = json.loads(call.arguments, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         return None if unfinished else ("tool_arguments_unparsable", f"arguments are not JSON: {str(error)[:120]}")
     if not isinstance(arguments, dict):
         return "tool_arguments_not_object", f"arguments are a bare {type(arguments).__name__}, not an object"
     return _schema_problem(arguments, schema)
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
 
 
 def _name_problem(name: str, schemas: dict[str, dict[str, Any]], *, unfinished: bool) -> tuple[str, str] | None:

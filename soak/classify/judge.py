@@ -8,7 +8,7 @@ from soak.classify.endings import ending_problems, finish_of, usage_defects
 from soak.classify.explain import Explanation
 from soak.classify.guard import Guard
 from soak.classify.looping import report_loops
-from soak.classify.markup import find_leak
+from soak.classify.markup import find_leak, is_bare_call
 from soak.classify.settings import DEFAULTS, Settings
 from soak.classify.stops import early_stop
 from soak.classify.stream import Stream, chunks_of
@@ -105,6 +105,15 @@ def _guarded(observation: Observation, seen: bool) -> list[Finding]:
 
 
 def _leaks(observation: Observation, context: Context, *, cut: bool) -> list[Finding]:
+    expected = context.reference is not None and not context.reference.tool_calls
+    if (
+        not expected
+        and not observation.tool_calls
+        and context.tool_mode == "native"
+        and is_bare_call(observation.content)
+    ):
+        text = "the content is the JSON of a tool call, which the server did not parse"
+        return [Finding(kind="call_in_content", unit=observation.content[:_EXCERPT_CHARS], confidence=0.9, text=text)]
     leak = find_leak(observation.content, context.prompt_text)
     if leak is None or (leak.kind == "call_markup" and (context.tool_mode == "text" or cut)):
         return []

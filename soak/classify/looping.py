@@ -2,17 +2,16 @@
 
 from typing import NamedTuple
 
-import numpy as np
-
 from soak.classify.endings import ended_by_itself
 from soak.classify.explain import Explanation
 from soak.classify.floods import find_flood
-from soak.classify.loops import Region, near, periodic, redundant
-from soak.classify.pieces import Pieces, distances
+from soak.classify.pieces import Pieces
 from soak.classify.repeats import Channel, Repeat, find_repeats, runs_away
 from soak.classify.salad import find_salad
 from soak.classify.settings import Settings
 from soak.classify.stream import Stream
+from soak.classify.texture import texture
+from soak.classify.tokens import TokenView, noticed_only
 from soak.facts import Finding, Observation
 from soak.facts.finding import Where
 
@@ -36,6 +35,7 @@ _SALAD = {
     "broken_characters": "replacement characters and misread bytes",
     "word_order": "words in an order that no sentence has",
     "no_order": "words and signs in no order",
+    "fragments": "a few fragments strung together at random",
 }
 
 
@@ -62,20 +62,36 @@ def channels_of(observation: Observation) -> list[Channel]:
 
 
 def report_loops(observation: Observation, stream: Stream, explanation: Explanation, settings: Settings) -> LoopReport:
-    """Return what repeats in an answer, or is salad, in each of its texts."""
-    report = LoopReport([], [])
-    for channel in channels_of(observation):
-        part = _report_channel(channel, explanation, settings)
-        report.garbage.extend(part.garbage)
-        report.notes.extend(part.notes)
-    tokens = _TokenView(observation.token_ids)
-    garbage = [_in_tokens(finding, tokens, stream) for finding in report.garbage]
-    notes = [_in_tokens(finding, tokens, stream) for finding in report.notes]
+    """Return what repeats in an answer, or is salad, in each of its texts; token ids add what text cannot show."""
+    channels = channels_of(observation)
+    garbage: list[Finding] = []
+    notes: list[Finding] = []
+    for channel in channels:
+        report = _report_channel(channel, explanation, settings)
+        garbage += report.garbage
+        notes += report.notes
+    tokens = TokenView(observation.token_ids, settings)
     if not garbage:
-        garbage = _unseen_tokens(observation, tokens, settings)
-    if not garbage and not notes:
-        notes = _noticed_only(stream)
-    return LoopReport(garbage, notes)
+        garbage = _seen_in_tokens(channels, notes, tokens, explanation, settings)
+    garbage = [tokens.locate(finding, stream) for finding in garbage]
+    notes = [tokens.locate(finding, stream) for finding in notes]
+    return LoopReport(garbage, notes or ([] if garbage else noticed_only(stream)))
+
+
+def _seen_in_tokens(
+    channels: list[Channel], notes: list[Finding], tokens: TokenView, explanation: Explanation, settings: Settings
+) -> list[Finding]:
+    """Return the loop that only the ids show: tokens without text, or one with single tokens exchanged."""
+    unseen = tokens.without_text(sum(len(channel.text) for channel in channels))
+    if unseen or notes or not channels or not channels[-1].open_end:
+        return unseen
+    last = channels[-1]
+    tail = Pieces(last.text[-4 * _EXCERPT_CHARS :])
+    if texture(tail.text).kind not in ("prose", "code"):
+        return []
+    if explanation.seen_share(tail, 0, len(tail)) >= settings.explained_share:
+        return []
+    return tokens.drifting(last.where, last.text)
 
 
 def _report_channel(channel: Channel, explanation: Explanation, settings: Settings) -> LoopReport:
@@ -93,7 +109,7 @@ def _report_channel(channel: Channel, explanation: Explanation, settings: Settin
         return LoopReport([finding], [])
     pieces = Pieces(channel.text)
     report = _judge_repeats(channel, pieces, offset, explanation, settings)
-    if not report.garbage and not report.notes:
+    if not report.garbage:
         report.garbage.extend(_salad(channel, pieces, offset, explanation, settings))
     return report
 
@@ -169,77 +185,3 @@ def _salad(
             text=f"{_SALAD[salad.kind]} from character {offset + salad.start} on",
         )
     ]
-
-
-class _TokenView:
-    """The loops of the token ids, computed when first needed."""
-
-    def __init__(self, ids: tuple[int, ...] | None) -> None:
-        self.codes = None if ids is None else np.array([token & 0xFFFFFFFF for token in ids], dtype=np.int64)
-        self._regions: list[Region] | None = None
-
-    def regions(self) -> list[Region]:
-        """Return the exact, near and redundant stretches of the ids, the exact ones first."""
-        if self._regions is None:
-            self._regions = [] if self.codes is None else _token_regions(self.codes)
-        return self._regions
-
-
-def _token_regions(codes: "np.ndarray[tuple[int], np.dtype[np.int64]]") -> list[Region]:
-    back = distances(codes, 8)
-    return [*periodic(codes, "exact", back), *near(codes, back, 0.7), *redundant(codes, back, 0.85)]
-
-
-def _in_tokens(finding: Finding, tokens: _TokenView, stream: Stream) -> Finding:
-    """Put token positions into a finding, where the server gave ids; and when the stream noticed it."""
-    import msgspec
-
-    loops = stream.noticed("content" if finding.where == "tool_arguments" else finding.where)
-    noticed = loops[-1].noticed if loops else None
-    if tokens.codes is None or finding.kind in ("blank_flood", "salad"):
-        return msgspec.structs.replace(finding, detected_at=noticed)
-    wanted = (
-        "exact" if finding.kind in ("exact_loop", "char_flood") else "near" if finding.period_tokens else "redundant"
-    )
-    regions = [region for region in tokens.regions() if region.shape == wanted] or tokens.regions()
-    if not regions:
-        return msgspec.structs.replace(finding, detected_at=noticed, period_tokens=None)
-    region = regions[0]
-    return msgspec.structs.replace(
-        finding, onset_token=region.start, period_tokens=region.period or None, detected_at=noticed
-    )
-
-
-def _unseen_tokens(observation: Observation, tokens: _TokenView, settings: Settings) -> list[Finding]:
-    """Return a loop of tokens that leave no text (special tokens): only the ids show it."""
-    ids = observation.token_ids
-    chars = (
-        len(observation.content) + len(observation.reasoning) + sum(len(c.arguments) for c in observation.tool_calls)
-    )
-    if ids is None or len(ids) < settings.near_tokens or chars > len(ids) / 2:
-        return []
-    for region in tokens.regions()[:1]:
-        if region.shape == "exact" and region.length >= settings.near_tokens and region.end >= len(ids) - 2:
-            text = f"{region.length} tokens without text from token {region.start}: the same {region.period} repeated"
-            return [
-                Finding(
-                    kind="token_loop", onset_token=region.start, period_tokens=region.period, copies=region.copies,
-                    covered=region.length / len(ids), confidence=0.95, text=text,
-                )
-            ]  # fmt: skip
-    return []
-
-
-def _noticed_only(stream: Stream) -> list[Finding]:
-    """Return what the stream noticed and the final reading did not: a loop once certain is never unsaid."""
-    for channel, tracker in stream.trackers():
-        for loop in tracker.loops[:1]:
-            where: Where = channel if channel in ("content", "reasoning") else "tool_arguments"  # type: ignore[assignment]
-            text = f"repetition noticed at token {loop.noticed}; it ended, or it is data"
-            return [
-                Finding(
-                    kind="loop_recovered", where=where, onset_token=loop.onset if stream.on_ids else None,
-                    period_tokens=loop.lag or None, detected_at=loop.noticed, confidence=0.4, text=text,
-                )
-            ]  # fmt: skip
-    return []

@@ -105,6 +105,12 @@ def slot_variation(codes: Codes, region: Region) -> tuple[float, float]:
     return float(free.mean()), float(changed[free].sum()) / total if total else 0.0
 
 
+def drifts(codes: Codes, region: Region) -> bool:
+    """Whether the variations of a near-periodic region fall anywhere, and not always on the slots of a form."""
+    free, on_free = slot_variation(codes, region)
+    return free <= 0.04 or on_free <= 0.5
+
+
 def redundant(codes: Codes, back: Codes, share: float, size: int = _GRAM) -> list[Region]:
     """
     Return the stretches in which more than `share` of the grams of `size` repeat one of the last 2048 pieces.
@@ -148,7 +154,7 @@ def _last_end(gain: NDArray[np.float64]) -> int:
 
 
 def steady_counters(pieces: Pieces, region: Region) -> bool:
-    """Whether each number that changes from copy to copy is constant or grows by a fixed step (in 9 of 10 steps)."""
+    """Whether each number that changes from copy to copy is constant or grows by a fixed step (in 19 of 20 steps)."""
     lag, rows = region.period, min(64, int(region.copies))
     first = region.end - rows * lag
     for slot in range(lag):
@@ -162,4 +168,4 @@ def _steady(numbers: list[str]) -> bool:
     values = [int(number) if number.isascii() else 0 for number in numbers]
     steps = [after - before for before, after in pairwise(values)]
     common = max(set(steps), key=steps.count)
-    return steps.count(common) >= 0.9 * len(steps)
+    return steps.count(common) >= 0.95 * len(steps)

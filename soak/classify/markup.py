@@ -1,5 +1,6 @@
 """Markup that should never reach the client: tool calls written as text, chat-template tokens, think tags."""
 
+import json
 import re
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ _TEMPLATE = re.compile(
 )
 _CODE = re.compile(r"(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]{1,400}`", re.DOTALL)
 _THINK = re.compile(r"<think(?:ing)?>(.*?)(</think(?:ing)?>|\Z)", re.DOTALL)
+_BARE_CALL = re.compile(r"\{\s*\"(?:name|arguments|parameters)\"\s*:")
 _MAX_CHARS = 400_000
 
 
@@ -31,13 +33,31 @@ def find_leak(content: str, prompt_text: str) -> Leak | None:
     text = content[:_MAX_CHARS]
     if "<" not in text and "[" not in text:
         return None
-    bare = _CODE.sub(lambda code: " " * len(code.group()), text)
+    bare = without_code(text)
     for kind, pattern in (("call_markup", _CALL), ("template_token", _TEMPLATE)):
         for found in pattern.finditer(bare):
             if found.group() not in prompt_text:
                 rest = _TEMPLATE.sub("", bare[found.start() :]).strip()
                 return Leak(kind, found.start(), found.group(), not rest)
     return None
+
+
+def is_bare_call(content: str) -> bool:
+    """Whether `content` is nothing but the JSON of a tool call: an object of a name and arguments."""
+    text = content.strip()
+    if not _BARE_CALL.match(text[:200]) or len(text) > _MAX_CHARS:
+        return False
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    arguments = [value[key] for key in ("arguments", "parameters") if key in value]
+    return len(value) == 2 and isinstance(value.get("name"), str) and bool(arguments) and isinstance(arguments[0], dict)
+
+
+def without_code(text: str) -> str:
+    """Return `text` with fenced blocks and code spans blanked out, so that all positions stay."""
+    return _CODE.sub(lambda code: " " * len(code.group()), text) if "`" in text or "~~~" in text else text
 
 
 def without_thinking(content: str) -> tuple[str, str]:

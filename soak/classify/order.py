@@ -19,9 +19,13 @@ from soak.classify.texture import mostly_hex
 _PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_|\n")
 _MIN_LETTERS, _MAX_LETTERS = 0.25, 0.95
 _MAX_ROW_ENDS = 0.10
+_MAX_LINE_ENDS = 0.04
 _MAX_WORD_CHARS = 12
 _MAX_FOREIGN = 0.01
+_FOREIGN_VARIETY = 0.85
 _MIN_STRUCTURE = -0.035
+_PHRASE = 6
+_MIN_WORDS = 0.15
 
 
 def without_order(text: str, settings: Settings) -> int | None:
@@ -53,6 +57,31 @@ def _onset(parts: list[str], size: int, most: float) -> int:
     return at
 
 
+def without_phrases(text: str, settings: Settings) -> int | None:
+    """
+    Return from which character on the end of `text` strings few different pieces together and no phrase recurs.
+
+    Who gets along with a few words repeats phrases of them; fragments drawn at random do not.
+    """
+    found = list(_PIECE.finditer(text))
+    size = int(settings.fragment_pieces)
+    if len(found) < size:
+        return None
+    parts = [match.group() for match in found[-size:]]
+    start = found[-size].start()
+    words = sum(len(part) > 1 and part.isalpha() for part in parts)
+    phrases = list(zip(*(parts[k:] for k in range(_PHRASE)), strict=False))
+    repeated = 1 - len(set(phrases)) / len(phrases)
+    fragments = (
+        len(set(parts)) <= settings.fragment_distinct
+        and repeated <= settings.fragment_phrases
+        and words >= _MIN_WORDS * size
+        and parts.count("\n") <= _MAX_LINE_ENDS * size
+        and not mostly_hex(text[start:])
+    )
+    return start if fragments else None
+
+
 def structure(parts: list[str]) -> float:
     """Return the share of pairs of neighbours that order saves over chance: 0 for a shuffled text."""
     counts = Counter(parts)
@@ -66,12 +95,15 @@ def structure(parts: list[str]) -> float:
 
 def _applies(parts: list[str], text: str, variety: float) -> bool:
     letters = sum(part.isalpha() for part in parts) / len(parts)
-    foreign = sum(char > "\x7f" and char.isalpha() for char in text) / len(text)
+    if sum(char > "\x7f" and char.isalpha() for char in text) > _MAX_FOREIGN * len(text):
+        # Languages that inflect more have less structure and more different words.
+        variety *= _FOREIGN_VARIETY
     return (
         _MIN_LETTERS <= letters <= _MAX_LETTERS
         and len(set(parts)) <= variety * len(parts)
         and parts.count("\n") <= _MAX_ROW_ENDS * len(parts)
         and len(text) <= _MAX_WORD_CHARS * (len(text.split()) + 1)
-        and foreign <= _MAX_FOREIGN
         and not mostly_hex(text)
+        # The usual placeholder text is meant to have no order.
+        and not ("dolor" in text and "amet" in text)
     )

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from soak.classify.loops import (
     Region,
+    drifts,
     near,
     periodic,
     redundant,
-    slot_variation,
     steady_counters,
 )
 from soak.classify.pieces import Codes, Pieces, distances
@@ -96,9 +96,11 @@ def _pools(pieces: Pieces, settings: Settings) -> list[Repeat]:
 
 
 def _redundant(pieces: Pieces, back: Codes, settings: Settings) -> list[Repeat]:
-    """Look at 8-grams; in prose also at 4-grams: a few words in no order repeat hardly any longer ones."""
+    """Look at 8-grams; where the text ends in prose also at 4-grams, for a few words in no order."""
     wide = redundant(pieces.codes, back, settings.redundant_share)
     found = [_from_region(pieces, "redundant_loop", one) for one in wide if one.match >= settings.redundant_copies]
+    if texture(pieces.text[-_SAMPLE_CHARS:]).kind != "prose":
+        return found
     narrow = redundant(pieces.codes, distances(pieces.codes, 4), settings.redundant_share, 4)
     kept = [
         _from_region(pieces, "redundant_loop", one) for one in narrow if one.match >= 1.5 * settings.redundant_copies
@@ -185,7 +187,7 @@ def _closed_end(repeat: Repeat, quoted: bool, pieces: Pieces, s: Settings) -> bo
         return _says_nothing_new(repeat, 3 * s.redundant_copies, s)
     if repeat.kind == "near_loop":
         return kind == "prose" and copies >= 2 * s.closed_copies and _drifts(repeat, pieces)
-    return kind == "prose" and _stuck_counter(repeat, pieces, 2 * s.closed_copies, 1e9)
+    return kind == "prose" and _stuck_counter(repeat, pieces, 1.5 * s.closed_copies, 1e9)
 
 
 def _repeats_exactly(repeat: Repeat, quoted: bool, pieces: Pieces, s: Settings) -> bool:
@@ -200,8 +202,13 @@ def _repeats_exactly(repeat: Repeat, quoted: bool, pieces: Pieces, s: Settings) 
     if repeat.texture.words == 0 or kind in ("symbols", "blank"):
         return False
     if not rows:
-        return copies >= (s.closed_copies if kind == "code" else 2 * s.closed_copies)
-    return kind != "numbers" and copies >= s.closed_row_copies * (1 if repeat.texture.words >= 3 else 4)
+        return copies >= (s.closed_copies if kind == "code" else s.closed_word_copies)
+    if kind == "numbers":
+        return False
+    if repeat.texture.words < 3:
+        return copies >= 4 * s.closed_row_copies
+    several_lines = repeat.unit.count("\n") + repeat.unit.count("\\n") >= 2
+    return copies >= (3 * s.closed_copies if several_lines else s.closed_row_copies)
 
 
 def _varied_block(repeat: Repeat, pieces: Pieces) -> bool:
@@ -220,11 +227,7 @@ def _says_nothing_new(repeat: Repeat, code_copies: float, s: Settings) -> bool:
 
 
 def _drifts(repeat: Repeat, pieces: Pieces) -> bool:
-    """Whether the variations of a near-periodic loop fall anywhere, and not always on the slots of a form."""
-    if repeat.region is None or repeat.texture.words < 2:
-        return False
-    free, on_free = slot_variation(pieces.codes, repeat.region)
-    return free <= 0.04 or on_free <= 0.5
+    return repeat.region is not None and repeat.texture.words >= 2 and drifts(pieces.codes, repeat.region)
 
 
 def _stuck_counter(repeat: Repeat, pieces: Pieces, prose_copies: float, other_copies: float) -> bool:

@@ -15,14 +15,14 @@ from functools import lru_cache
 from itertools import pairwise
 from typing import NamedTuple
 
-from soak.classify.order import without_order
+from soak.classify.order import without_order, without_phrases
 from soak.classify.settings import Settings
 from soak.classify.words import NEVER_AFTER_ARTICLE
 
 _SAMPLE_WINDOWS = 600
 _ORDER_CHARS = 12_000
 _ARTICLE = re.compile(r"(?<![^\W_])(?:the|an|of) ([a-z]+)(?![^\W_])", re.IGNORECASE)
-_BYTE_SOUP = frozenset("\u00c2\u00c3\u00e2\u00ef\u00bf\u00bd\u00a4\ufffd")
+_BYTE_SOUP = frozenset("\u00c2\u00c3\u00d0\u00d1\u00e2\u00ef\u00bf\u00bd\u00a4\ufffd")
 
 
 class Salad(NamedTuple):
@@ -50,11 +50,18 @@ def find_salad(text: str, settings: Settings) -> Salad | None:
     bad = [k for k, sign in enumerate(signs) if sign]
     paired = len(signs) == 1 or any(b - a == 1 for a, b in pairwise(bad))
     if not bad or not paired or not (len(bad) >= 0.34 * len(signs) or bad[-1] == len(signs) - 1):
-        offset = max(0, len(text) - _ORDER_CHARS)
-        at = without_order(text[offset:], settings)
-        return None if at is None else Salad("no_order", offset + at, len(text))
+        return _at_the_end(text, settings)
     end = len(text) if bad[-1] == len(signs) - 1 else starts[bad[-1] + 1]
     return Salad(signs[bad[0]] or "", starts[bad[0]], end)
+
+
+def _at_the_end(text: str, settings: Settings) -> Salad | None:
+    offset = max(0, len(text) - _ORDER_CHARS)
+    for kind, search in (("no_order", without_order), ("fragments", without_phrases)):
+        at = search(text[offset:], settings)
+        if at is not None:
+            return Salad(kind, offset + at, len(text))
+    return None
 
 
 def _window_starts(length: int, size: int) -> list[int]:
@@ -72,7 +79,8 @@ def window_sign(window: str, settings: Settings) -> str | None:
     if broken_share(window) >= settings.salad_broken_share:
         return "broken_characters"
     switches, scripts = script_switches(window)
-    if switches >= settings.salad_switches and scripts >= settings.salad_scripts:
+    few = scripts == settings.salad_scripts - 1
+    if scripts >= settings.salad_scripts - few and switches >= settings.salad_switches * (2.5 if few else 1):
         return "script_mix"
     return None
 
@@ -126,8 +134,14 @@ def script_switches(text: str) -> tuple[float, int]:
 
 @lru_cache(maxsize=1 << 14)
 def _script(char: str) -> str:
-    """Return the script of a letter ('' for anything else); Han and kana are one, since Japanese mixes them."""
+    """
+    Return the script of a letter, '' for anything else.
+
+    Han, kana and hangul count as one, since they are mixed; Greek letters are none, since they stand for quantities.
+    """
     if not char.isalpha():
         return ""
     name = unicodedata.name(char, "UNKNOWN").split(" ", 1)[0]
+    if name == "GREEK":
+        return ""
     return "CJK" if name in ("CJK", "HIRAGANA", "KATAKANA", "HANGUL") else name

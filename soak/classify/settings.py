@@ -39,7 +39,9 @@ class Settings:
 
     # -- loops in an answer that ended by itself (stop, tool_calls) ------------------------------------------
     # Copies of a sentence. Three to ten before a normal end are left to taste; more are not.
-    closed_copies: float = 12
+    closed_copies: float = 11
+    # Copies of a word or two within a line.
+    closed_word_copies: float = 16
     # Copies where the unit is a whole passage of at least `block_tokens` tokens.
     closed_block_copies: float = 4
     block_tokens: float = 40
@@ -62,7 +64,7 @@ class Settings:
     pool_redundancy: float = 0.80
     # Sentences in the region, and how often each distinct one occurs on average.
     pool_sentences: float = 24
-    pool_copies: float = 5
+    pool_copies: float = 4
     # Share of 8-grams (in prose also of 4-grams) that repeat one of the last 2048 tokens, and how often each occurs
     # there on average. Honest code and prose reach such a share only where something is said twice (1 to 3 copies).
     redundant_share: float = 0.85
@@ -82,9 +84,10 @@ class Settings:
     # -- salad -----------------------------------------------------------------------------------------------
     # Window in characters; two bad ones in a row, or one that is the whole text, are a finding.
     salad_window_chars: float = 400
-    # Direct changes of script per 100 letters, with at least `salad_scripts` scripts taking part.
+    # Direct changes of script per 100 letters, with at least `salad_scripts` scripts taking part (with one script less:
+    # two and a half times as many changes; a Chinese text on mathematics has three scripts).
     salad_switches: float = 4
-    salad_scripts: float = 3
+    salad_scripts: float = 4
     # Share of replacement characters, control characters and byte-soup letters.
     salad_broken_share: float = 0.05
     # Share of articles (the, an, of) followed by a word that cannot follow one ("the of"), and how many such pairs.
@@ -97,6 +100,13 @@ class Settings:
     disorder_500: float = 0.04
     disorder_800: float = 0.06
 
+    # Words and signs at the end that are looked at, how many different ones there are at most, and the share of runs of
+    # six that occur twice: honest text with so few words repeats its phrases (0.08 of them at least, seen in 4,000
+    # windows of real agent text).
+    fragment_pieces: float = 500
+    fragment_distinct: float = 80
+    fragment_phrases: float = 0.03
+
     # -- duplicated calls ------------------------------------------------------------------------------------
     # The same call (name and arguments) in one turn. Two may be an accident of the model; three are a loop.
     duplicate_calls: float = 3
@@ -107,6 +117,8 @@ class Settings:
     suspect_points: float = 2
     # A live answer below this share of the recorded one's tokens gets a point, if the recorded one has at least 64.
     short_share: float = 0.25
+    # The same by characters of the content, where token counts say nothing.
+    shorter_share: float = 0.6
 
     # -- bounds ----------------------------------------------------------------------------------------------
     # Characters per channel that the final judgement reads (its end); earlier loops come from the streaming record.

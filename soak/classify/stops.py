@@ -7,6 +7,7 @@ from soak.classify.explain import reference_text
 from soak.classify.markup import without_thinking
 from soak.classify.settings import Settings
 from soak.classify.structure import announces, broken_off, half_word, open_fence
+from soak.classify.words import ONE_WORD_ANSWERS
 from soak.facts import Finding, Observation, text_of
 
 _SENTENCE_END = re.compile(r"[.!?:;\u3002\uff01\uff1f\u2026)\]}\"'`|*>]\Z")
@@ -22,6 +23,7 @@ _SENTENCES = {
     "unending_word": "the last word cannot end a sentence",
     "open_sentence": "the sentence is not finished",
     "no_full_stop": "the last sentence has no end",
+    "cut_row": "the last row of the table has no end",
     "dangling": "it ends on an operator, bracket or comma",
     "open_quote": "a quote or bracket of the last line is open",
     "half_word": "it ends within a word",
@@ -29,6 +31,7 @@ _SENTENCES = {
     "announced": "it announces an action that never comes",
     "reference_call": "the recorded answer called a tool",
     "short": "it is far shorter than the recorded answer",
+    "shorter": "it is shorter than the recorded answer",
     "tiny": "it is a token or two where the recorded answer goes on",
 }
 
@@ -43,7 +46,7 @@ def early_stop(observation: Observation, context: Context, settings: Settings) -
     if not content.strip() and not observation.refusal:
         return [_nothing_said(observation, thoughts)]
     points = _points(content, observation, context, settings)
-    total = sum(points.values())
+    total = _total(points)
     if total < settings.suspect_points:
         return []
     early = total >= settings.early_points
@@ -59,6 +62,13 @@ def early_stop(observation: Observation, context: Context, settings: Settings) -
             text=f"the answer stops after {at} characters: {why}",
         )
     ]
+
+
+def _total(points: dict[str, int]) -> int:
+    """Return the sum, in which the record alone (it called a tool, it was longer) is worth one point at most."""
+    beside = sum(points.get(name, 0) for name in ("reference_call", "short", "shorter"))
+    text = sum(points.values()) - beside
+    return text + (beside if text >= 2 else min(beside, 1))
 
 
 def _nothing_said(observation: Observation, thoughts: str) -> Finding:
@@ -81,18 +91,24 @@ def _points(content: str, observation: Observation, context: Context, settings: 
     reference = reference_text(context.reference)
     body = content.rstrip()
     known = reference + "\n" + context.prompt_text[-200_000:] + "\n" + body[:-1]
-    if body == content and not open_points(points) and half_word(content, known):
+    if body == content and not _decided(points) and half_word(content, known):
         points["half_word"] = 3 if half_word(content, reference) else 2
     if context.reference is not None:
         points |= _against_reference(body, observation, context, settings)
-    if announces(body) and (context.tools or context.reference is None or context.reference.tool_calls):
-        points["announced"] = 2 if context.reference is not None and context.reference.tool_calls else 1
-        if body.endswith(":"):
-            points["announced"] += 1
+    points |= _announced(body, context)
     return points
 
 
-def open_points(points: dict[str, int]) -> bool:
+def _announced(body: str, context: Context) -> dict[str, int]:
+    """Return the points of an announced action: two where a tool was at hand, one more if it ends on the colon."""
+    recorded = context.reference
+    if not announces(body) or (recorded is not None and not recorded.tool_calls):
+        return {}
+    at_hand = bool(context.tools) or recorded is not None
+    return {"announced": (2 if at_hand else 1) + body.endswith(":")}
+
+
+def _decided(points: dict[str, int]) -> bool:
     """Whether a sign alone decides already."""
     return any(value >= 3 for value in points.values())
 
@@ -110,8 +126,10 @@ def _against_reference(body: str, observation: Observation, context: Context, se
     live, wanted = observation.output_tokens, context.reference_tokens
     if live is not None and wanted is not None and wanted >= 64 and live < settings.short_share * wanted:
         points["short"] = 1
+    elif len(body) < settings.shorter_share * len(recorded):
+        points["shorter"] = 1
     if live is not None and wanted is not None and live <= 2 and wanted >= 16 and not _stands_alone(body):
-        points["tiny"] = 2
+        points["tiny"] = 3
     return points
 
 
@@ -127,4 +145,4 @@ def _breaks_off(body: str, recorded: str) -> bool:
 
 def _stands_alone(body: str) -> bool:
     """Whether a very short answer can be a whole one: a number, a path, a yes, or anything with an end mark."""
-    return bool(_SENTENCE_END.search(body) or re.search(r"[\d/._]", body) or body.isupper())
+    return bool(_SENTENCE_END.search(body) or re.search(r"[\d/._]", body)) or body.lower() in ONE_WORD_ANSWERS

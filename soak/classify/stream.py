@@ -6,6 +6,7 @@ from soak.classify.pieces import Splitter
 from soak.classify.settings import Settings
 from soak.classify.tracker import Loop, Tracker
 from soak.facts import Chunk, Observation, ToolCallDelta
+from soak.facts.finding import Where
 
 _BLOCK_TOKENS = 32
 _BLOCK_CHARS = 96
@@ -13,6 +14,8 @@ _PORTION = 4096
 _PORTION_CHARS = 1 << 14
 _MAX_CHANNELS = 34
 _TAIL_CHARS = 4096
+_NAMED = ("content", "reasoning")
+_CALLS = "tool_arguments"
 
 
 class TextTrack:
@@ -117,12 +120,16 @@ class Stream:
             if track.tracker is not None:
                 yield channel, track.tracker
 
-    def noticed(self, channel: str | int) -> list[Loop]:
-        """Return the loops noticed in a channel; on ids: in the whole answer."""
+    def noticed(self, where: Where) -> list[Loop]:
+        """Return the loops noticed in a text of the answer; on ids: in the whole answer."""
         if self.on_ids:
             return self._ids.loops
-        track = self.texts.get(channel)
-        return track.tracker.loops if track is not None and track.tracker is not None else []
+        tracks = [
+            track
+            for channel, track in self.texts.items()
+            if channel == where or (where == _CALLS and channel not in _NAMED)
+        ]
+        return [loop for track in tracks if track.tracker is not None for loop in track.tracker.loops]
 
     def covers(self, observation: Observation) -> bool:
         """Whether what was pushed is, by its lengths, the answer that was stored."""

@@ -4,22 +4,25 @@ import json
 import re
 from typing import NamedTuple
 
-from soak.classify.words import NUMBER_WORDS, SELDOM_ENDING, UNENDING
+from soak.classify.markup import without_code
+from soak.classify.words import NUMBER_WORDS, SELDOM_ENDING, UNENDING, UNENDING_SQL
 
 _FENCE = re.compile(r"^[ \t]{0,12}(`{3,}|~{3,})", re.MULTILINE)
 _HUNK = re.compile(r"^@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@", re.MULTILINE)
 _TAGS = (("<tool_call>", "</tool_call>"), ("<think>", "</think>"), ("<function=", "</function>"))
 _INTENT = re.compile(
-    r"(?:^|[.!?:\n]\s*|\b(?:so|now|first|next|then|ok|okay|alright|great|good|perfect),?\s+)"
-    r"(?:(?:let me|let's|let us|i'll|i will|i am going to|i'm going to|i need to|i should|i want to)\b(?!\s+know)"
-    r"|(?:now|next|first|then),?\s+(?:i|we|let)\b|(?:running|checking|opening|calling|reading|executing|searching)\b)"
-    r"[^.!?\n]{2,200}[.:\u2026!]{0,3}\s*\Z",
+    r"(?:\A|[,:;*\-\u2014]\s*|\b(?:so|now|first|next|then|ok|okay|alright|great|good|perfect|and|but),?\s+)"
+    r"(?:(?:let me|let's|let us|lets|i'll|i will|i am going to|i'm going to|i need to|i should|i want to|we need to"
+    r"|we'll)\b(?!\s+know)|(?:now|next|first|then),?\s+(?:i|we|let)\b"
+    r"|(?:running|checking|opening|calling|reading|executing|searching)\b)",
     re.IGNORECASE,
 )
 _CONDITIONAL = re.compile(
-    r"\b(?:if you|would you|should you|when you|once you|let me know|happy to)\b|\?\s*\Z", re.IGNORECASE
+    r"\b(?:if|once|when|after|until|unless|please|would you|should you|let me know|happy to|glad to|feel free|be here"
+    r"|your|assist you|help you|for you)\b|\?\s*\Z",
+    re.IGNORECASE,
 )
-_WORD_END = re.compile(r"[^\W\d_]+\Z")
+_WORD_END = re.compile(r"(?<![^\W_])[^\W\d_]+\Z")
 _LIST_ITEM = re.compile(r"^\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
 _NUMBERED = re.compile(r"^\s*(\d{1,3})[.)]\s+\S", re.MULTILINE)
 _PROMISED = re.compile(
@@ -47,7 +50,8 @@ def broken_off(text: str, *, fences: bool = True) -> list[Sign]:
     fence = open_fence(body) if fences else None
     if fence is not None:
         signs.append(Sign("open_fence", 3, fence))
-    signs += [Sign("open_tag", 3, body.rfind(begin)) for begin, end in _TAGS if body.count(begin) > body.count(end)]
+    bare = without_code(body)
+    signs += [Sign("open_tag", 3, bare.rfind(begin)) for begin, end in _TAGS if bare.count(begin) > bare.count(end)]
     if json_prefix(body):
         signs.append(Sign("open_json", 3, 0))
     hunk = short_hunk(body)
@@ -104,8 +108,8 @@ def short_hunk(text: str) -> int | None:
 
 def announces(text: str) -> bool:
     """Whether the last sentence says what the writer is about to do (and not what the reader may ask for)."""
-    tail = text.rstrip()[-400:]
-    return _INTENT.search(tail) is not None and _CONDITIONAL.search(_last_sentence(tail)) is None
+    sentence = _last_sentence(text.rstrip()[-600:])
+    return len(sentence) <= 400 and _INTENT.search(sentence) is not None and _CONDITIONAL.search(sentence) is None
 
 
 def missing_items(text: str) -> bool:
@@ -140,17 +144,32 @@ def _last_line(body: str, text: str) -> list[Sign]:
     signs: list[Sign] = []
     if missing_items(body):
         signs.append(Sign("short_list", 2, start))
-    if last and len(words) >= 2 and last.group().lower() in UNENDING and last.group().islower():
+    if last and len(words) >= 2 and _unending(last.group()):
         signs.append(Sign("unending_word", 1 if last.group() in SELDOM_ENDING else 2, start))
         if len(words) >= 4:
             signs.append(Sign("open_sentence", 1, start))
     elif last and len(words) >= 6 and text == body and not _LIST_ITEM.match(line) and line[:1] not in "#|>*`<$":
         signs.append(Sign("no_full_stop", 1, start))
+    if _cut_row(body, start):
+        signs.append(Sign("cut_row", 3, start))
     if line and line[-1] in ",=([{+&\\" and not (line[-1] == "\\" or line.endswith("==")):
         signs.append(Sign("dangling", 2 if line[-1] in "=([{" else 1, start))
     if _open_quote(line):
         signs.append(Sign("open_quote", 1, start))
     return signs
+
+
+def _unending(word: str) -> bool:
+    """Whether no sentence, and no statement of SQL, ends with this word."""
+    return word in UNENDING or (word.isupper() and word in UNENDING_SQL)
+
+
+def _cut_row(body: str, start: int) -> bool:
+    """Whether the last line is a table row without its end, below a row that has one."""
+    above = body[:start].rstrip().rpartition("\n")[2].strip()
+    line = body[start:].strip()
+    rows = line.startswith("|") and above.startswith("|") and above.endswith("|")
+    return rows and (not line.endswith("|") or line.count("|") < above.count("|"))
 
 
 def _open_quote(line: str) -> bool:

@@ -24,6 +24,12 @@ SELDOM_ENDING = frozenset((
 ))
 # fmt: on
 
+UNENDING_SQL = frozenset(("AND", "OR", "WHERE", "FROM", "JOIN", "BY", "SET", "VALUES", "INTO", "SELECT"))
+
+ONE_WORD_ANSWERS = frozenset(
+    ("yes", "no", "ok", "okay", "done", "true", "false", "none", "null", "pass", "fail", "passed", "failed")
+)
+
 NUMBER_WORDS = {
     name: at
     for at, name in enumerate(("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"), start=2)

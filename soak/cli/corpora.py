@@ -32,13 +32,18 @@ def register(app: typer.Typer) -> None:
 
 
 def import_command(
-    sources: Annotated[list[Path], typer.Argument(metavar="SOURCE", help="Foreign transcripts: files or folders.")],
+    sources: Annotated[
+        list[Path], typer.Argument(metavar="SOURCE", help="Foreign transcripts: files, folders or agentperf-local.")
+    ],
     into: Annotated[Path, typer.Option("--into", help="The corpus folder to write.")],
     format_: Annotated[str | None, typer.Option("--format", help="Do not guess the format; take this one.")] = None,
+    redact: Annotated[
+        bool, typer.Option("--redact", help="Replace e-mail addresses, home folders, keys and tokens.")
+    ] = False,
     as_json: JsonFlag = False,
 ) -> int:
     """Turn foreign transcripts into a corpus; says what was read, dropped and repaired, and why."""
-    report = import_into(sources, into, format_)
+    report = import_into(sources, into, format_, redact=redact)
     out(encode(report).decode() if as_json else terminal_import(report))
     say(f"\ncorpus: {into}\nlook at it: soak corpus show {into}")
     return 0

@@ -1,4 +1,4 @@
-"""`soak check`, `soak compare`, `soak show`, `soak classify`: verdicts on what is stored or given; no server."""
+"""`soak check`, `compare`, `report`, `show`, `classify`: verdicts on what is stored or given; no server."""
 
 import sys
 from collections.abc import Iterator
@@ -6,17 +6,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Annotated
 
+import msgspec
 import typer
 
 from soak.app.classifying import classify_lines
-from soak.app.comparing import compare_runs
+from soak.app.comparing import Compared, compare_runs
 from soak.app.judging import Rejudging, check_run
+from soak.app.reporting import comparison_page, page_tools, refuse_unwritable, report_arms, runs_page, write_file
 from soak.app.showing import list_turns, show_turn
 from soak.check import exit_code_of
-from soak.cli.door import command, out
+from soak.cli.door import command, out, say, terminal
 from soak.errors import TranscriptError, UsageError
 from soak.facts import encode
 from soak.report import (
+    junit_comparison,
     markdown_comparison,
     terminal_comparison,
     terminal_summary,
@@ -25,6 +28,9 @@ from soak.report import (
 )
 
 RunArgument = Annotated[Path, typer.Argument(metavar="RUN", help="A run folder.")]
+HtmlOption = Annotated[
+    Path | None, typer.Option("--html", metavar="FILE", help="Write one self-contained page: plots and bad turns.")
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -33,6 +39,7 @@ def register(app: typer.Typer) -> None:
         command(check_command)
     )
     app.command("compare", epilog="Example: soak compare runs/before runs/after --markdown")(command(compare_command))
+    app.command("report", epilog="Example: soak report runs/mine --html report.html")(command(report_command))
     app.command("show", epilog="Example: soak show runs/mine smoke-1:2:0:candidate")(command(show_command))
     app.command("classify", epilog="Example: soak classify answers.jsonl --json")(command(classify_command))
 
@@ -51,7 +58,7 @@ def check_command(
     summary = check_run(
         run_dir, Rejudging(classify=_numbers(classify or []), pass_if=tuple(pass_if) if pass_if else None)
     )
-    out(encode(summary).decode() if as_json else terminal_summary(summary))
+    out(encode(summary).decode() if as_json else terminal_summary(summary, **terminal()))
     return exit_code_of(summary)
 
 
@@ -60,18 +67,63 @@ def compare_command(
     candidate: Annotated[Path | None, typer.Argument(help="The candidate's run folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print soak.comparison/1 on stdout.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print markdown to paste into a pull request.")] = False,
+    html: HtmlOption = None,
+    junit: Annotated[
+        Path | None, typer.Option("--junit", metavar="FILE", help="Write JUnit XML: one case a class and gate.")
+    ] = None,
+    fail_on: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--fail-on",
+            metavar="EXPR",
+            help="A condition over the --json fields, such as 'classes.error.result == regression' or"
+            " 'wall_clock.ratio > 110% and classes.error.difference > 0'. Repeatable. Exit 1 if one holds (or any class"
+            " is a regression), 3 if one looks at what was not measured or the comparison is invalid, else 0.",
+        ),
+    ] = None,
 ) -> int:
     """Set two arms side by side: failure counts, wall clock, and whether the difference means anything."""
     if as_json and markdown:
         raise UsageError(
             "--json and --markdown were both given", why="stdout holds one document", hint="give one of them"
         )
-    comparison = compare_runs(baseline, candidate)
+    for file in filter(None, (html, junit)):
+        refuse_unwritable(file)
+    if html is not None:
+        page_tools()
+    compared = compare_runs(baseline, candidate, fail_on=fail_on or ())
+    out(_printed(compared, as_json=as_json, markdown=markdown))
+    if junit is not None:
+        _write(junit, junit_comparison(compared.comparison, compared.gates))
+    if html is not None:
+        _write(html, comparison_page(compared))
+    return exit_code_of(compared.comparison)
+
+
+def _printed(compared: Compared, *, as_json: bool, markdown: bool) -> str:
+    comparison, gates = compared.comparison, compared.gates
     if as_json:
-        out(encode(comparison).decode())
-    else:
-        out(markdown_comparison(comparison) if markdown else terminal_comparison(comparison))
-    return exit_code_of(comparison)
+        return encode({**msgspec.to_builtins(comparison), "gates": gates}).decode()
+    if markdown:
+        return markdown_comparison(comparison, gates, report_arms(compared))
+    return terminal_comparison(comparison, gates=gates, **terminal())
+
+
+def _write(path: Path, text: str) -> None:
+    write_file(path, text)
+    say(f"written: {path}")
+
+
+def report_command(
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One or more run folders.")],
+    html: HtmlOption = None,
+) -> int:
+    """Write one page on one or more runs; two arms in all are also compared."""
+    if html is None:
+        raise UsageError("no file was named", why="a report is a page", hint="add --html FILE")
+    refuse_unwritable(html)
+    _write(html, runs_page(runs))
+    return 0
 
 
 def show_command(

@@ -35,7 +35,8 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     """
     What was run. `scenario` is the resolved scenario as plain JSON; `given` holds what was said on the command line
     (values differing from the scenario file), kept apart from what was defaulted. `plan_digest` covers scenario, corpus
-    and seed. No field ever holds an API key.
+    and seed. `classifier` is the fingerprint of the classifiers that judged the turns as they ended (None: unknown).
+    No field ever holds an API key.
     """
 
     schema: str = "soak.run/1"
@@ -48,3 +49,4 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     arms: tuple[ArmCard, ...]
     plan_digest: str
     environment: dict[str, str] = {}
+    classifier: str | None = None

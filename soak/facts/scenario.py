@@ -19,6 +19,7 @@ ReplayMode = Literal["recorded"]
 ToolMode = Literal["auto", "native", "text"]
 SaltMode = Literal["none", "pass", "conversation"]
 ClientPath = Literal["wire", "sdk"]
+FailureClass = Literal["garbage_loop", "early_stop", "max_tokens", "error", "any_failure"]
 
 _STRICT = {"extra": "forbid", "allow_inf_nan": False}
 
@@ -120,6 +121,24 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Decide:
+    """
+    When a run with two arms may end early: once it is decided, or once it cannot be within its budget.
+
+    alpha: the chance of a false decision, however often one looks. beta: the chance of giving up a difference that the
+    budget could have shown. margin: the largest difference of rates that does not matter (needed for *equivalent*).
+    classes: what is asked about, the most important first; a gain in the first or a loss in any decides.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    alpha: Annotated[float, Gt(0), Le(0.5)] = 0.05
+    beta: Annotated[float, Gt(0), Le(0.5)] = 0.2
+    margin: Annotated[float, Gt(0), Le(1)] | None = None
+    classes: Annotated[tuple[FailureClass, ...], MinLen(1)] = ("garbage_loop",)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Expect:
     """What the build must be doing for the run to mean anything; "auto" takes the engine's own word."""
 
@@ -165,4 +184,5 @@ class Scenario:
     extra_body: dict[str, Any] = field(default_factory=dict)
     thresholds: Thresholds = field(default_factory=Thresholds)
     expect: Expect = field(default_factory=Expect)
+    decide: Decide | None = None
     classify: dict[str, float] = field(default_factory=dict)

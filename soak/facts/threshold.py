@@ -1,12 +1,15 @@
-"""One expression over an arm's summary, such as "rate.garbage_loop <= 0.5%", and what it says of an arm."""
+"""
+Expressions over a fact, such as "rate.garbage_loop <= 0.5%", and what they say of it.
+
+A threshold looks at a number, a `WordTest` at a word (a result, a verdict); a condition joins several by *and* and
+*or*. Three values: true, false, and None where something it needs was not measured.
+"""
 
 import math
 import operator
 from typing import Any, Literal, get_args
 
 import msgspec
-
-from soak.facts.summary import ArmSummary
 
 Comparator = Literal["<=", "<", ">=", ">", "==", "!="]
 COMPARATORS: tuple[Comparator, ...] = get_args(Comparator)
@@ -22,7 +25,7 @@ _COMPARE = {
 
 
 class Threshold(msgspec.Struct, frozen=True, kw_only=True):
-    """`path` leads from an `ArmSummary` to a number; `limit` is in that number's unit (a percentage as a fraction)."""
+    """`path` leads from a fact to a number; `limit` is in that number's unit (a percentage as a fraction)."""
 
     text: str
     path: tuple[str, ...]
@@ -30,22 +33,78 @@ class Threshold(msgspec.Struct, frozen=True, kw_only=True):
     limit: float
 
 
-def evaluate(threshold: Threshold, arm: ArmSummary) -> bool | None:
-    """Return whether `threshold` holds for `arm`; None where its field was not measured."""
-    value = measured(threshold, arm)
-    return None if value is None else bool(_COMPARE[threshold.comparator](value, threshold.limit))
+class WordTest(msgspec.Struct, frozen=True, kw_only=True):
+    """`path` leads from a fact to a word or a yes/no, which is `word` ("true", "false") or, if not `equal`, is not."""
+
+    text: str
+    path: tuple[str, ...]
+    equal: bool
+    word: str
 
 
-def measured(threshold: Threshold, arm: ArmSummary) -> float | None:
+Clause = Threshold | WordTest
+
+
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """Holds if in one of the groups of `any_of` all clauses hold."""
+
+    text: str
+    any_of: tuple[tuple[Clause, ...], ...]
+
+
+class Gate(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one `--fail-on` condition: whether it holds (None: not measured), and the values it looked at."""
+
+    text: str
+    holds: bool | None
+    seen: dict[str, float | str | None] = {}
+
+
+def evaluate(clause: Clause, fact: msgspec.Struct) -> bool | None:
+    """Return whether `clause` holds for `fact`; None where its field was not measured."""
+    value = seen(clause, fact)
+    if value is None:
+        return None
+    if isinstance(clause, WordTest):
+        return (value == clause.word) == clause.equal
+    return bool(_COMPARE[clause.comparator](value, clause.limit))
+
+
+def holds(condition: Condition, fact: msgspec.Struct) -> bool | None:
+    """Return whether `condition` holds for `fact`; None where what is known of the fact decides it neither way."""
+    groups = [_all(evaluate(clause, fact) for clause in group) for group in condition.any_of]
+    return True if True in groups else None if None in groups else False
+
+
+def _all(values: Any) -> bool | None:
+    known = list(values)
+    return False if False in known else None if None in known else True
+
+
+def seen(clause: Clause, fact: msgspec.Struct) -> float | str | None:
+    """Return the number or word that `clause` looks at; None if it was not measured."""
+    if isinstance(clause, Threshold):
+        return measured(clause, fact)
+    value = _at(clause.path, fact)
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return value if isinstance(value, str) else None
+
+
+def measured(threshold: Threshold, fact: msgspec.Struct) -> float | None:
     """Return the number `threshold` looks at; None if it was not measured. An absent kind of finding counts as 0."""
-    value: Any = arm
-    for name in threshold.path:
-        value = _step(value, name)
+    value = _at(threshold.path, fact)
     if value is None and threshold.path[0] == "kinds":
         return 0.0
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return float(value)
+
+
+def _at(path: tuple[str, ...], fact: Any) -> Any:
+    for name in path:
+        fact = _step(fact, name)
+    return fact
 
 
 def _step(value: Any, name: str) -> Any:

@@ -9,15 +9,18 @@ from soak.importers.checking import CorpusProblem, check_corpus
 from soak.importers.corpus import Corpus, corpus_digest, load_corpus, write_corpus
 from soak.importers.finding import available_corpora, find_corpus
 from soak.importers.outline import CorpusOutline, EpisodeOutline, outline, outline_corpus
-from soak.importers.tally import SourceReport
-from soak.importers.transcripts import FORMATS, Imported, read_transcripts
+from soak.importers.redaction import redact
+from soak.importers.tally import Counts, SourceReport
+from soak.importers.transcripts import FORMATS, Import, Imported, read_transcripts
 
 __all__ = [
     "FORMATS",
     "Corpus",
     "CorpusOutline",
     "CorpusProblem",
+    "Counts",
     "EpisodeOutline",
+    "Import",
     "Imported",
     "SourceReport",
     "available_corpora",
@@ -28,5 +31,6 @@ __all__ = [
     "outline",
     "outline_corpus",
     "read_transcripts",
+    "redact",
     "write_corpus",
 ]

@@ -9,16 +9,16 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from soak.errors import CorpusError
-from soak.facts import CorpusCard, Episode, canonical, episode_from_json, episode_to_json
-from soak.importers.outline import CorpusOutline, outline_corpus
-from soak.importers.reading import DEPTH_MAX, UnreadableError, flaw_of, lines_of
+from soak.facts import CorpusCard, Episode, Turn, canonical, episode_from_json, episode_to_json
+from soak.importers.outline import CorpusOutline, EpisodeOutline, outline, sum_outlines
+from soak.importers.reading import DEPTH_MAX, LINE_BYTES_MAX, UnreadableError, flaw_of, lines_of
 
 FILES_MAX = 1_000
 EPISODES_MAX = 100_000
@@ -58,34 +58,69 @@ def corpus_digest(episodes: Sequence[Episode]) -> str:
     """Return `sha256:<hex>` over ids, messages, tools, links and turns of the episodes in order, not over `meta`."""
     total = hashlib.sha256()
     for episode in episodes:
-        nodes = [[node.digest, node.parent] for node in episode.nodes]
-        turns = [[turn.prefix, turn.answer, turn.wait_s, turn.completion_tokens] for turn in episode.turns]
-        total.update(canonical([episode.id, nodes, turns]) + b"\n")
+        total.update(_digest_part(episode))
     return "sha256:" + total.hexdigest()
 
 
-def write_corpus(folder: Path, episodes: Sequence[Episode], notes: str = "", *, replace: bool = False) -> CorpusCard:
+def _digest_part(episode: Episode) -> bytes:
+    nodes = [[node.digest, node.parent] for node in episode.nodes]
+    turns = [[turn.prefix, turn.answer, turn.wait_s, turn.completion_tokens] for turn in episode.turns]
+    return canonical([episode.id, nodes, turns]) + b"\n"
+
+
+def write_corpus(folder: Path, episodes: Iterable[Episode], notes: str = "", *, replace: bool = False) -> CorpusCard:
     """
     Write `episodes` as a new corpus and return its card; `notes` (Markdown: source, licence) go into its CORPUS.md.
 
-    The folder appears whole or not at all. With `replace`, a corpus that is there is exchanged. Raises `CorpusError` if
-    there is no episode, two have the same id, one cannot be used, or the folder holds something else.
+    The episodes are taken one by one and not kept, so that more of them than fit in memory can be written. The folder
+    appears whole or not at all. With `replace`, a corpus that is there is exchanged. Raises `CorpusError` if there is
+    no episode, two have the same id, one cannot be used, or the folder holds something else.
     """
-    episodes = tuple(episodes)
     _check_writable(folder, replace)
-    _check_episodes(folder, episodes)
-    card = _card(folder, episodes)
     part = folder.parent / f".{folder.name}.{os.getpid()}.part"
     try:
         part.mkdir(parents=True)
-        _write(part / EPISODES_FILE, b"".join(episode_to_json(episode) + b"\n" for episode in episodes))
-        _write(part / CARD_FILE, _card_text(card, outline_corpus(card, episodes), notes).encode())
+        card, numbers = _write_episodes(part / EPISODES_FILE, folder, episodes)
+        _write(part / CARD_FILE, _card_text(card, numbers, notes).encode())
         _exchange(part, folder)
     except OSError as error:
         raise _wrong(str(folder), f"cannot be written: {error.strerror or error}") from error
     finally:
         shutil.rmtree(part, ignore_errors=True)
     return card
+
+
+def _write_episodes(path: Path, folder: Path, episodes: Iterable[Episode]) -> tuple[CorpusCard, CorpusOutline]:
+    """Write the episodes line by line and wait until they are on the disk; return their card and numbers."""
+    seen: set[str] = set()
+    outlines: list[EpisodeOutline] = []
+    total = hashlib.sha256()
+    with path.open("wb") as file:
+        for episode in episodes:
+            problem = check_episode(episode) or ("another one has the same id" if episode.id in seen else None)
+            if problem is not None:
+                raise _wrong(str(folder), f"episode {episode.id[:60]!r}: {problem}")
+            seen.add(episode.id)
+            total.update(_digest_part(episode))
+            outlines.append(outline(episode))
+            line = episode_to_json(episode) + b"\n"
+            if len(line) > LINE_BYTES_MAX:
+                raise _wrong(str(folder), f"episode {episode.id!r} is longer than {LINE_BYTES_MAX >> 20} MiB")
+            file.write(line)
+            if file.tell() > BYTES_MAX:
+                raise _wrong(str(folder), f"a corpus has at most {BYTES_MAX >> 30} GiB", hint="import in parts")
+        file.flush()
+        os.fsync(file.fileno())
+    if not outlines:
+        raise _wrong(str(folder), "there is no episode to write")
+    card = CorpusCard(
+        name=folder.resolve().name,
+        path=str(folder),
+        digest="sha256:" + total.hexdigest(),
+        episodes=len(outlines),
+        turns=sum(one.turns for one in outlines),
+    )
+    return card, sum_outlines(card, outlines)
 
 
 def check_episode(episode: Episode) -> str | None:
@@ -98,10 +133,22 @@ def check_episode(episode: Episode) -> str | None:
         answer = None if turn.answer is None else episode.nodes[turn.answer]
         if answer is not None and answer.message.role != "assistant":
             return f"turn {turn.index}: its answer, message {turn.answer}, is by the {answer.message.role}"
-        if answer is not None and answer.parent != turn.prefix:
+        if answer is not None and not _is_seen(episode, turn, answer.parent):
             return f"turn {turn.index}: its answer, message {turn.answer}, does not follow message {turn.prefix}"
     free: list[Any] = [list(episode.tools), episode.meta, *(node.message.content for node in episode.nodes)]
     return next((flaw for value in free if (flaw := flaw_of(value)) is not None), None)
+
+
+def _is_seen(episode: Episode, turn: Turn, parent: int | None) -> bool:
+    """
+    Return whether the message before an answer is the last one of its prefix, or one of those before it.
+
+    The latter where a request ended in messages that later requests no longer have.
+    """
+    at: int | None = turn.prefix
+    while at is not None and at != parent:
+        at = episode.nodes[at].parent
+    return at is not None
 
 
 def _files(folder: Path) -> list[Path]:
@@ -152,17 +199,6 @@ def _card(folder: Path, episodes: Sequence[Episode]) -> CorpusCard:
         episodes=len(episodes),
         turns=sum(len(episode.turns) for episode in episodes),
     )
-
-
-def _check_episodes(folder: Path, episodes: Sequence[Episode]) -> None:
-    if not episodes:
-        raise _wrong(str(folder), "there is no episode to write")
-    seen: set[str] = set()
-    for episode in episodes:
-        problem = check_episode(episode)
-        if problem is not None or episode.id in seen:
-            raise _wrong(str(folder), f"episode {episode.id[:60]!r}: {problem or 'another one has the same id'}")
-        seen.add(episode.id)
 
 
 def _check_writable(folder: Path, replace: bool) -> None:

@@ -5,30 +5,41 @@ Kept verbatim: text, null and empty content, text and image parts, arguments tha
 arguments given as an object, legacy function calls, missing ids, content of other types. Nothing raises.
 """
 
+from collections.abc import Sequence
 from typing import Any, get_args
 
 import msgspec
 
-from soak.facts import Message, ToolCall, encode
+from soak.facts import Message, ToolCall
 from soak.facts.episode import Content, Role
 from soak.importers.tally import Tally
+from soak.importers.values import as_json, mapping, text
 
-_ROLES: tuple[str, ...] = get_args(Role)
+_ROLES: dict[str, Role] = {role: role for role in get_args(Role)}
 _OTHER_ROLES: dict[str, Role] = {"function": "tool", "human": "user", "ai": "assistant", "gpt": "assistant"}
-_TEXT_PARTS = ("text", "input_text", "output_text")
+_TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
 _REASONING_PARTS = ("thinking", "reasoning")
 _IMAGE_PARTS = ("image_url", "input_image", "image")
-_ID_MAX = 256
 
 
 class Read(msgspec.Struct, kw_only=True):
-    """A message with what its file says of the reply it was: usage, time, finish reason."""
+    """
+    A message with what its file says of the reply it was: usage, time, finish reason.
+
+    `is_call` is False for an answer that is only context: copied, written by hand, or a turn elsewhere already.
+    `stood` is the message as it stood in the file where joining results changed it, `invented` marks one that stood
+    nowhere, and `repairs` are the reasons.
+    """
 
     message: Message
     completion_tokens: int | None = None
     prompt_tokens: int | None = None
     finish_reason: str | None = None
     at_s: float | None = None
+    is_call: bool = True
+    stood: Message | None = None
+    invented: bool = False
+    repairs: tuple[str, ...] = ()
 
 
 def read_message(raw: Any, index: int, tally: Tally) -> Message | None:
@@ -54,20 +65,35 @@ def read_message(raw: Any, index: int, tally: Tally) -> Message | None:
     )
 
 
-def text(value: Any, limit: int = _ID_MAX) -> str | None:
-    """Return `value` if it is text that is not empty, cut to `limit` characters; else None."""
-    return value[:limit] if isinstance(value, str) and value else None
+def content_of(texts: Sequence[str]) -> Content:
+    """Return the content of a message that its file has in pieces: text parts where they are several."""
+    if len(texts) > 1:
+        return [{"type": "text", "text": piece} for piece in texts]
+    return texts[0] if texts else None
 
 
-def count(value: Any) -> int | None:
-    """Return `value` if it is a whole number of tokens, else None."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else None
+def merged(one: Message, more: Message) -> Message:
+    """Return an answer that its file has in pieces, with another piece of it; texts become parts."""
+    parts = [*_text_parts(one), *_text_parts(more)]
+    single = parts[0]["text"] if len(parts) == 1 and set(parts[0]) == {"type", "text"} else parts
+    reasoning = "\n".join(piece for piece in (one.reasoning, more.reasoning) if piece)
+    return Message(
+        role="assistant",
+        content=single if parts else one.content,
+        reasoning=reasoning or None,
+        tool_calls=one.tool_calls + more.tool_calls,
+    )
+
+
+def _text_parts(message: Message) -> list[dict[str, Any]]:
+    if isinstance(message.content, list):
+        return message.content
+    return [{"type": "text", "text": message.content}] if message.content else []
 
 
 def _role(value: Any, tally: Tally) -> Role | None:
-    for role in get_args(Role):
-        if value == role:
-            return role  # type: ignore[no-any-return]
+    if isinstance(value, str) and value in _ROLES:
+        return _ROLES[value]
     if isinstance(value, str) and value in _OTHER_ROLES:
         tally.repair(f"role {value} taken as {_OTHER_ROLES[value]}")
         return _OTHER_ROLES[value]
@@ -86,7 +112,7 @@ def _content(value: Any, tally: Tally) -> tuple[Content, str]:
     if isinstance(value, list):
         return _parts(value, tally)
     tally.repair("content that is neither text nor a list, written as JSON")
-    return encode(value).decode(), ""
+    return as_json(value), ""
 
 
 def _parts(value: list[Any], tally: Tally) -> tuple[Content, str]:
@@ -104,13 +130,23 @@ def _parts(value: list[Any], tally: Tally) -> tuple[Content, str]:
                 next((part[name] for name in ("thinking", "reasoning", "text") if text(part.get(name))), "")
             )
         elif kind in _IMAGE_PARTS:
-            parts.append(part)
+            parts.append(_image(part))
             tally.images += 1
         else:
             tally.drop(f"a content part of type {str(kind)[:40]!r}")
     if not parts:
         return "", "\n".join(thoughts)
     return parts, "\n".join(thoughts)
+
+
+def _image(part: dict[str, Any]) -> dict[str, Any]:
+    """Return an image part as OpenAI has it; one without a place to get the image from stays as it is."""
+    source = mapping(part.get("source"))
+    if text(source.get("data"), 1) and text(source.get("media_type")):
+        return {"type": "image_url", "image_url": {"url": f"data:{source['media_type']};base64,{source['data']}"}}
+    url = next((part[name] for name in ("image_url", "image", "url") if isinstance(part.get(name), str)), None)
+    url = url or source.get("url")
+    return {"type": "image_url", "image_url": {"url": url}} if isinstance(url, str) else part
 
 
 def _calls(raw: dict[str, Any], index: int, tally: Tally) -> tuple[ToolCall, ...]:
@@ -148,4 +184,4 @@ def _arguments(inner: dict[str, Any], tally: Tally) -> str:
         tally.repair("a tool call without arguments")
         return "{}"
     tally.repair("tool-call arguments given as an object")
-    return encode(value).decode()
+    return as_json(value)

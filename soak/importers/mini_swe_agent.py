@@ -12,11 +12,11 @@ from typing import Any
 import msgspec
 
 from soak.facts import Episode, Message, ToolCall, text_of
-from soak.importers.assembly import assemble, name_of
-from soak.importers.messages import Read, count, read_message, text
+from soak.importers.assembly import assemble
+from soak.importers.entries import Format, each
+from soak.importers.messages import Read, read_message
 from soak.importers.tally import Tally
-
-NAME = "mini-swe-agent"
+from soak.importers.values import TEXT_MAX, chosen, count, listing, mapping, name_of, number, text
 
 _FENCE = "```mswea_bash_command"
 _SUBMIT = ("COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT", "MINI_SWE_AGENT_FINAL_OUTPUT")
@@ -35,22 +35,24 @@ def recognises(value: Any) -> bool:
     return isinstance(value, list) and any(_is_own(item) for item in value[:_LOOKED_AT])
 
 
-def read(value: Any, name: str, tally: Tally) -> Iterator[Episode]:
+def _trajectory(value: Any, name: str, tally: Tally) -> Iterator[Episode]:
     """Yield the episode of one trajectory; what is none is counted. `name` is the id where it has no own."""
     root = value if isinstance(value, dict) else {"messages": value}
     raw = root.get("messages")
     if not isinstance(raw, list):
         tally.drop("an entry that is no trajectory")
         return
-    info = root["info"] if isinstance(root.get("info"), dict) else {}
+    info = mapping(root.get("info"))
     reads = [item for i, entry in enumerate(raw) for item in _entry(entry, i, tally)]
     reads = _without_end(reads, raw, info, tally)
     own = name_of(root, "instance_id")
-    episode = assemble(
-        reads, id_=own or name.removesuffix(".traj"), tools=(), meta=_meta(root, info, reads), tally=tally
-    )
+    episode = assemble(reads, id_=own or name.removesuffix(".traj"), tools=(), meta=_meta(root, info), tally=tally)
     if episode is not None:
         yield episode
+
+
+read = each(_trajectory)
+FORMAT = Format(name="mini-swe-agent", recognises=recognises, read=read)
 
 
 def _is_own(item: Any) -> bool:
@@ -67,7 +69,7 @@ def _is_own(item: Any) -> bool:
 def _entry(raw: Any, index: int, tally: Tally) -> Iterator[Read]:
     """Yield the message in one entry: none for an end marker, one otherwise."""
     if isinstance(raw, dict) and raw.get("role") == "exit":
-        tally.drop(_END, Message(role="user", content=text(raw.get("content"), 1 << 30)))
+        tally.drop(_END, Message(role="user", content=text(raw.get("content"), TEXT_MAX)))
         return
     if isinstance(raw, dict) and "role" not in raw:
         message = _responses_item(raw, index, tally)
@@ -88,15 +90,11 @@ def _responses_item(raw: dict[str, Any], index: int, tally: Tally) -> Message | 
         return None
     tally.repair("an item of the Responses API taken as a message")
     items = [item for item in raw["output"] if isinstance(item, dict)]
-    texts = [part for item in items if item.get("type") == "message" for part in _list(item.get("content"))]
+    texts = [part for item in items if item.get("type") == "message" for part in listing(item.get("content"))]
     calls = [item for item in items if item.get("type") == "function_call"]
-    thoughts = [part for item in items if item.get("type") == "reasoning" for part in _list(item.get("summary"))]
+    thoughts = [part for item in items if item.get("type") == "reasoning" for part in listing(item.get("summary"))]
     answer = {"role": "assistant", "content": _joined(texts), "reasoning": _joined(thoughts), "tool_calls": calls}
     return read_message(answer, index, tally)
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _joined(parts: list[Any]) -> str:
@@ -105,26 +103,21 @@ def _joined(parts: list[Any]) -> str:
 
 def _with_extra(message: Message, extra: Any) -> Read:
     """Return the message with what the raw response beside it says."""
-    extra = extra if isinstance(extra, dict) else {}
-    read = Read(message=message, at_s=_seconds(extra.get("timestamp")))
+    extra = mapping(extra)
+    read = Read(message=message, at_s=number(extra.get("timestamp")))
     response = extra.get("response")
     if message.role != "assistant" or not isinstance(response, dict):
         return read
-    usage = response["usage"] if isinstance(response.get("usage"), dict) else {}
+    usage = mapping(response.get("usage"))
     read.completion_tokens = count(usage.get("completion_tokens", usage.get("output_tokens")))
     read.prompt_tokens = count(usage.get("prompt_tokens", usage.get("input_tokens")))
-    choice = next(iter(_list(response.get("choices"))), None)
-    choice = choice if isinstance(choice, dict) else {}
+    choice = mapping(next(iter(listing(response.get("choices"))), None))
     read.finish_reason = text(choice.get("finish_reason"))
-    inner = choice["message"] if isinstance(choice.get("message"), dict) else {}
-    reasoning = text(inner.get("reasoning_content"), 1 << 30) or text(inner.get("reasoning"), 1 << 30)
+    inner = mapping(choice.get("message"))
+    reasoning = text(inner.get("reasoning_content"), TEXT_MAX) or text(inner.get("reasoning"), TEXT_MAX)
     if reasoning and not message.reasoning:
         read.message = msgspec.structs.replace(message, reasoning=reasoning)
     return read
-
-
-def _seconds(value: Any) -> float | None:
-    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0 else None
 
 
 def _without_end(reads: list[Read], raw: list[Any], info: dict[str, Any], tally: Tally) -> list[Read]:
@@ -156,29 +149,21 @@ def _asked(message: Message) -> str:
     return text_of(message.content) + "".join(call.arguments for call in calls)
 
 
-def _meta(root: dict[str, Any], info: dict[str, Any], reads: list[Read]) -> dict[str, Any]:
-    """Return what the file says of how it was made, and of each answer (lists in the order of the answers)."""
-    config = info["config"] if isinstance(info.get("config"), dict) else {}
-    model = config["model"] if isinstance(config.get("model"), dict) else {}
-    answers = [read for read in reads if read.message.role == "assistant"]
+def _meta(root: dict[str, Any], info: dict[str, Any]) -> dict[str, Any]:
+    """Return what the file says of how it was made."""
+    model = mapping(mapping(info.get("config")).get("model"))
     meta: dict[str, Any] = {
         "trajectory_format": text(root.get("trajectory_format")),
         "agent_version": text(info.get("mini_version")),
         "exit_status": text(info.get("exit_status")),
         "request": _request(model),
-        "finish_reasons": [read.finish_reason for read in answers],
-        "prompt_tokens": [read.prompt_tokens for read in answers],
     }
-    told = any(read.finish_reason or read.prompt_tokens for read in answers)
-    return {
-        key: value for key, value in meta.items() if value and (told or key not in ("finish_reasons", "prompt_tokens"))
-    }
+    return {key: value for key, value in meta.items() if value}
 
 
 def _request(model: dict[str, Any]) -> dict[str, Any]:
     """Return model and sampling; nothing else of the settings, which may hold addresses and keys."""
-    given = model["model_kwargs"] if isinstance(model.get("model_kwargs"), dict) else {}
     names = ("temperature", "top_p", "top_k", "max_tokens", "max_completion_tokens", "seed", "reasoning_effort")
-    request = {name: given[name] for name in names if isinstance(given.get(name), int | float | str)}
+    request = chosen(mapping(model.get("model_kwargs")), *names)
     name = text(model.get("model_name"))
     return {"model": name, **request} if name else request

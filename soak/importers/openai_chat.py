@@ -2,80 +2,51 @@
 OpenAI chat: `{"messages": [...], "tools": [...]}` a line (fine-tuning form), whole request bodies, or bare lists.
 
 Accepted, alone in a file, in a list, or one a line: a fine-tuning record, a request body (with model and sampling), a
-request wrapped as `body` or `payload` (Batch), a bare list of messages. `messages` may be a JSON string.
+request wrapped as `body` (Batch), `payload` (AIPerf) or `request`, a bare list of messages, rows of vLLM's multi-turn
+benchmark. `messages` may be a JSON string. Requests that repeat the history of the one before are one conversation.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from soak.facts import Episode
-from soak.importers.assembly import assemble, name_of
-from soak.importers.messages import Read, read_message, text
-from soak.importers.reading import UnreadableError, parse_json
+from soak.importers.entries import Entry, Format
+from soak.importers.requests import PARAMETERS, Conversations, Request, tools_of
 from soak.importers.tally import Tally
-
-NAME = "openai-chat"
+from soak.importers.values import embedded, listing, mapping, name_of, text
 
 _ROLES = ("system", "developer", "user", "assistant", "tool", "function")
-_IDS = ("id", "custom_id", "conversation_id", "session_id", "trace_id", "instance_id", "traj_id", "task_id")
-_PARAMETERS = (
-    "model",
-    "temperature",
-    "top_p",
-    "top_k",
-    "min_p",
-    "presence_penalty",
-    "frequency_penalty",
-    "repetition_penalty",
-    "max_tokens",
-    "max_completion_tokens",
-    "stop",
-    "seed",
-    "tool_choice",
-    "parallel_tool_calls",
-    "reasoning_effort",
-)
+_KEYS = ("conversation_id", "session_id", "trace_id")
+_IDS = ("id", "custom_id", *_KEYS, "instance_id", "traj_id", "task_id")
 
 
 def recognises(value: Any) -> bool:
     """Return whether `value`, the first JSON value of a file, is a conversation or a list of them."""
     if isinstance(value, dict):
-        return _messages(_body(value)) is not None
+        return bool(messages_in(body_of(value)))
     if not isinstance(value, list) or not value:
         return False
-    return _is_conversation(value) or recognises(value[0])
+    return is_conversation(value) or (not isinstance(value[0], list) and recognises(value[0])) or _is_list(value[0])
 
 
-def read(value: Any, name: str, tally: Tally) -> Iterator[Episode]:
-    """Yield the episodes in one JSON value; what is none is counted. `name` is the id where the value has no own."""
-    if isinstance(value, list) and not _is_conversation(value):
-        for i, item in enumerate(value):
-            yield from _one(item, f"{name}-{i + 1:03d}", tally)
-    else:
-        yield from _one(value, name, tally)
+def read(entries: Iterable[Entry], _name: str, tally: Tally) -> Iterator[Episode]:
+    """Yield the episodes in a file's JSON values; what is none is counted."""
+    conversations = Conversations(tally)
+    for entry in entries:
+        value = entry.value
+        several = isinstance(value, list) and not is_conversation(value)
+        for i, item in enumerate(value if several else [value]):
+            name = f"{entry.name}-{i + 1:03d}" if several else entry.name
+            request = _request(item, name, entry, tally)
+            if request is not None:
+                yield from conversations.add(request)
+    yield from conversations.finish()
 
 
-def _one(value: Any, name: str, tally: Tally) -> Iterator[Episode]:
-    body = _body(value) if isinstance(value, dict) else {"messages": value}
-    messages = _messages(body)
-    if messages is None:
-        tally.drop("an entry that is no conversation")
-        return
-    outer = value if isinstance(value, dict) else {}
-    own = name_of(outer, *_IDS) or name_of(body, *_IDS)
-    read_all = (read_message(raw, i, tally) for i, raw in enumerate(messages))
-    episode = assemble(
-        [Read(message=message) for message in read_all if message is not None],
-        id_=own or name,
-        tools=_tools(body, tally),
-        meta=_meta(body, outer),
-        tally=tally,
-    )
-    if episode is not None:
-        yield episode
+FORMAT = Format(name="openai-chat", recognises=recognises, read=read)
 
 
-def _body(value: dict[str, Any]) -> dict[str, Any]:
+def body_of(value: dict[str, Any]) -> dict[str, Any]:
     """Return the request inside its wrapper."""
     for name in ("body", "payload", "request"):
         inner = value.get(name)
@@ -84,49 +55,45 @@ def _body(value: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def _messages(body: dict[str, Any]) -> list[Any] | None:
-    """Return the messages of a request; None where it has none."""
-    messages = body.get("messages")
-    if isinstance(messages, str):
-        try:
-            messages, _ = parse_json(messages.encode("utf-8", "replace"), "messages")
-        except UnreadableError:
-            return None
-    return messages if isinstance(messages, list) and messages else None
+def messages_in(body: dict[str, Any]) -> list[Any]:
+    """Return the messages of a request; none where it has none."""
+    return listing(embedded(body.get("messages")))
 
 
-def _is_conversation(value: list[Any]) -> bool:
+def is_conversation(value: list[Any]) -> bool:
     """Return whether `value` is a bare list of messages."""
-    return bool(value) and isinstance(value[0], dict) and value[0].get("role") in _ROLES
+    return bool(value) and isinstance(value[0], dict) and value[0].get("role") in _ROLES and "messages" not in value[0]
 
 
-def _tools(body: dict[str, Any], tally: Tally) -> tuple[dict[str, Any], ...]:
-    """Return the tool schemas; legacy `functions` are wrapped, entries without a name dropped."""
-    given = body.get("tools")
-    tools = given if isinstance(given, list) else []
-    functions = body.get("functions")
-    if not tools and isinstance(functions, list) and functions:
-        tally.repair("legacy functions taken as tools")
-        tools = [{"type": "function", "function": function} for function in functions]
-    kept = [tool for tool in tools if _is_tool(tool)]
-    for _ in range(len(tools) - len(kept)):
-        tally.drop("a tool schema without a name")
-    return tuple(kept)
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list) and is_conversation(value)
 
 
-def _is_tool(tool: Any) -> bool:
-    function = tool.get("function", tool.get("custom")) if isinstance(tool, dict) else None
-    return isinstance(function, dict) and text(function.get("name")) is not None
+def _request(value: Any, name: str, entry: Entry, tally: Tally) -> Request | None:
+    outer = mapping(value)
+    body = body_of(outer) if outer else {"messages": value}
+    messages = messages_in(body)
+    if not messages:
+        tally.drop("an entry that is no conversation")
+        return None
+    meta: dict[str, Any] = {} if entry.number is None else {"line": entry.number}
+    return Request(
+        messages=messages,
+        tools=tools_of(body.get("tools"), body.get("functions"), tally),
+        meta={**meta, **_meta(body, outer)},
+        id=name_of(outer, *_IDS) or name_of(body, *_IDS) or name,
+        key=name_of(outer, *_KEYS) or name_of(body, *_KEYS),
+        size=entry.size,
+    )
 
 
 def _meta(body: dict[str, Any], outer: dict[str, Any]) -> dict[str, Any]:
     """Return what the file says of how it was asked, and of its licence."""
     meta: dict[str, Any] = {}
-    parameters = {name: body[name] for name in _PARAMETERS if body.get(name) is not None}
+    parameters = {name: body[name] for name in PARAMETERS if body.get(name) is not None}
     if parameters:
         meta["request"] = parameters
-    for name in ("licence", "license"):
-        licence = text(outer.get(name))
-        if licence is not None:
-            meta["licence"] = licence
+    licence = text(outer.get("licence")) or text(outer.get("license"))
+    if licence is not None:
+        meta["licence"] = licence
     return meta

@@ -77,7 +77,11 @@ def outline(episode: Episode) -> EpisodeOutline:
 
 def outline_corpus(card: CorpusCard, episodes: Sequence[Episode]) -> CorpusOutline:
     """Return the numbers of a corpus; `deep_episodes` are those with 30 turns or more."""
-    parts = [outline(episode) for episode in episodes]
+    return sum_outlines(card, [outline(episode) for episode in episodes])
+
+
+def sum_outlines(card: CorpusCard, parts: Sequence[EpisodeOutline]) -> CorpusOutline:
+    """Return the numbers of a corpus from those of its episodes."""
     deepest = max((part.deepest_characters for part in parts), default=0)
     return CorpusOutline(
         name=card.name,

@@ -1,10 +1,12 @@
 """Bytes of a file → lines and JSON values, within limits."""
 
+import gzip
 import json
 import math
-from collections.abc import Iterable, Iterator
+import zlib
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 import msgspec
 
@@ -12,10 +14,14 @@ from soak.facts import clean
 
 LINE_BYTES_MAX = 32 << 20
 DOCUMENT_BYTES_MAX = 256 << 20
-FILE_BYTES_MAX = 1 << 30
+FILE_BYTES_MAX = 4 << 30
+BOMB_BYTES_MIN = 64 << 20
+RATIO_MAX = 200
 DEPTH_MAX = 64
 
 _BOM = b"\xef\xbb\xbf"
+_GZIP = b"\x1f\x8b"
+_ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class UnreadableError(Exception):
@@ -36,30 +42,48 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lines_of(path: Path) -> Iterator[Line]:
-    """Yield the lines of a file that are not blank; raises `UnreadableError` at a line or file that is too large."""
+    """
+    Yield the lines of a file that are not blank; a gzip file is read through.
+
+    Raises `UnreadableError` at a line or file that is too large, or that is compressed in another way.
+    """
     total = 0
     try:
-        with path.open("rb") as file:
+        with _open(path) as file:
+            packed = path.stat().st_size
             for number, data in enumerate(iter(lambda: file.readline(LINE_BYTES_MAX + 1), b""), 1):
                 total += len(data)
                 if len(data) > LINE_BYTES_MAX:
                     raise UnreadableError(f"{path}:{number}", f"the line is longer than {LINE_BYTES_MAX >> 20} MiB")
                 if total > FILE_BYTES_MAX:
                     raise UnreadableError(str(path), f"the file is larger than {FILE_BYTES_MAX >> 20} MiB")
+                if total > BOMB_BYTES_MIN and total > RATIO_MAX * packed:
+                    raise UnreadableError(str(path), f"it unpacks to more than {RATIO_MAX} times its size")
                 text = data.removeprefix(_BOM) if number == 1 else data
                 if text.strip():
                     yield Line(number=number, data=text, ended=data.endswith(b"\n"))
-    except OSError as error:
-        raise UnreadableError(str(path), f"cannot be read: {error.strerror or error}") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise UnreadableError(str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+
+
+def _open(path: Path) -> IO[bytes]:
+    """Open a file for reading; a gzip file through its decompressor."""
+    with path.open("rb") as file:
+        magic = file.read(4)
+    if magic.startswith(_GZIP):
+        return cast(IO[bytes], gzip.open(path, "rb"))
+    if magic == _ZSTD:
+        raise UnreadableError(str(path), "it is compressed with zstd; unpack it first (zstd -d)")
+    return path.open("rb")
 
 
 def document_of(path: Path) -> bytes:
     """Return a whole file; raises `UnreadableError` if it is too large to be one JSON document."""
     try:
-        with path.open("rb") as file:
+        with _open(path) as file:
             data = file.read(DOCUMENT_BYTES_MAX + 1)
-    except OSError as error:
-        raise UnreadableError(str(path), f"cannot be read: {error.strerror or error}") from error
+    except (OSError, EOFError, zlib.error) as error:
+        raise UnreadableError(str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
     if len(data) > DOCUMENT_BYTES_MAX:
         raise UnreadableError(str(path), f"the document is larger than {DOCUMENT_BYTES_MAX >> 20} MiB")
     return data.removeprefix(_BOM)
@@ -87,18 +111,19 @@ def flaw_of(value: Any) -> str | None:
     """Return why a JSON value cannot be stored again: nested too deep, or a whole number beyond 64 bits; else None."""
     level = [value]
     for _ in range(DEPTH_MAX + 1):
-        if any(isinstance(item, int) and not -(2**63) <= item < 2**64 for item in level):
-            return "it has a whole number beyond 64 bits"
-        level = [inner for item in level for inner in _members(item)]
-        if not level:
+        inner: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is dict:
+                inner += [one for one in item.values() if type(one) is not str]
+            elif kind is list:
+                inner += [one for one in item if type(one) is not str]
+            elif kind is int and not -(2**63) <= item < 2**64:
+                return "it has a whole number beyond 64 bits"
+        if not inner:
             return None
+        level = inner
     return f"nested deeper than {DEPTH_MAX} levels"
-
-
-def _members(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _second_reading(data: bytes, place: str, error: msgspec.DecodeError) -> Any:

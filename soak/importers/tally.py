@@ -114,6 +114,12 @@ class Tally:
             self._found.add(message)
             self.dropped_characters += characters(message)
 
+    def drop_text(self, reason: str, count: int) -> None:
+        """Count `count` characters of text that stood in the file once more and were left out."""
+        self.dropped[reason] += 1
+        self._found.characters += count
+        self.dropped_characters += count
+
     def discard(self, reason: str, episode: Episode) -> None:
         """Count a conversation that was found and is left out whole."""
         self.dropped[reason] += 1
@@ -158,5 +164,7 @@ class Tally:
             dropped=dict(self.dropped),
             redacted=dict(self.redacted),
             notes=tuple(self.notes),
-            **self._episodes,
+            episodes=self._episodes["episodes"],
+            turns=self._episodes["turns"],
+            unanswered=self._episodes["unanswered"],
         )

@@ -1,199 +1,211 @@
 """
 Foreign files → episodes: each file's format is recognised by its content, never by its name.
 
-A file is JSON Lines or one JSON document. What cannot be read ends the import with the file and the line named, except
-a last line that was cut off (a writer that crashed), which is dropped and counted.
+A file is JSON Lines, one JSON document, or an archive of them. What cannot be read ends the import with the file and
+the line named, except a last line that was cut off (a writer that crashed), which is dropped and counted.
 """
 
-import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import msgspec
 
 from soak.errors import TranscriptError
-from soak.facts import Episode
-from soak.importers import mini_swe_agent, openai_chat
+from soak.facts import Episode, characters
+from soak.importers import (
+    agentperf,
+    atif,
+    bfcl,
+    claude_code,
+    codex,
+    completion_log,
+    dataset_rows,
+    inspect_log,
+    litellm_log,
+    lmcache,
+    mini_swe_agent,
+    mlperf,
+    mooncake,
+    openai_chat,
+    openhands_v0,
+    openhands_v1,
+    otel,
+    sglang_trace,
+    sharegpt,
+    swe_agent,
+    tau2_bench,
+    tau_bench,
+    tracelab,
+    weka,
+)
 from soak.importers.assembly import safe_id
-from soak.importers.reading import Line, UnreadableError, document_of, lines_of, parse_json
+from soak.importers.entries import Format
+from soak.importers.reading import UnreadableError
+from soak.importers.redaction import redact_episode
+from soak.importers.sources import Source, files_under, sources_of
 from soak.importers.tally import SourceReport, Tally
 
 FILES_MAX = 10_000
 EPISODES_MAX = 100_000
+EPISODE_CHARACTERS_MAX = 16 << 20
 
 # The order in which formats are asked: the narrow before the wide.
-_FORMATS: tuple[ModuleType, ...] = (mini_swe_agent, openai_chat)
-FORMATS: tuple[str, ...] = tuple(module.NAME for module in _FORMATS)
-_SUFFIXES = (".json", ".jsonl", ".ndjson", ".traj")
+_FORMATS: tuple[Format, ...] = (
+    mini_swe_agent.FORMAT,
+    swe_agent.FORMAT,
+    atif.FORMAT,
+    claude_code.FORMAT,
+    codex.FORMAT,
+    openhands_v1.FORMAT,
+    openhands_v0.FORMAT,
+    completion_log.FORMAT,
+    litellm_log.FORMAT,
+    agentperf.FORMAT,
+    inspect_log.FORMAT,
+    otel.FORMAT,
+    sglang_trace.FORMAT,
+    sharegpt.FORMAT,
+    weka.FORMAT,
+    mooncake.FORMAT,
+    tracelab.FORMAT,
+    tau_bench.FORMAT,
+    tau2_bench.FORMAT,
+    bfcl.FORMAT,
+    mlperf.FORMAT,
+    lmcache.FORMAT,
+    dataset_rows.FORMAT,
+    openai_chat.FORMAT,
+)
+FORMATS: tuple[str, ...] = tuple(one.name for one in _FORMATS)
 _KNOWN = f"formats known: {', '.join(FORMATS)}; name one with --format if you know it better"
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """The episodes read, with ids made different from each other, and one report a file."""
+    """The episodes read, with ids made different from each other, and one report a source."""
 
     episodes: tuple[Episode, ...]
     reports: tuple[SourceReport, ...]
 
 
-class _Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One JSON value of a file; `number` is its line, None for a whole document."""
-
-    value: Any
-    number: int | None
-
-
-def read_transcripts(paths: Sequence[Path], format: str | None = None) -> Imported:  # noqa: A002 - the option's name
+class Import:
     """
-    Return the episodes in these files and folders (their .json, .jsonl, .ndjson and .traj files, at any depth).
+    An import in progress: `episodes()` yields them one by one; afterwards `reports` tells of each source.
+
+    Nothing is kept of an episode that was handed over but its digest, so that files of any size can be imported.
+    """
+
+    def __init__(self, paths: Sequence[Path], format: str | None = None, *, redact: bool = False) -> None:  # noqa: A002
+        self.reports: list[SourceReport] = []
+        self._paths = paths
+        self._redact = redact
+        self._format = _named(format)
+        self._seen: set[str] = set()
+        self._ids: dict[str, int] = {}
+        self._number = 0
+
+    def episodes(self) -> Iterator[Episode]:
+        """Yield the episodes; raises `TranscriptError` naming the file and entry that cannot be read."""
+        try:
+            for source in sources_of(self._files(), self._recognise):
+                yield from self._read(source)
+                self.reports.append(source.tally.report())
+        except UnreadableError as error:
+            raise _wrong(error.place, error.why, _KNOWN) from error
+        if not self._number:
+            raise _wrong(", ".join(map(str, self._paths))[:200], _nothing(self.reports), _KNOWN)
+
+    def _files(self) -> Iterator[tuple[Path, bool]]:
+        """Yield the files to read, in a stable order, each with whether it was named by itself."""
+        number = 0
+        for path in self._paths:
+            for file, named in _under(path):
+                number += 1
+                if number > FILES_MAX:
+                    raise _wrong(str(path), f"more than {FILES_MAX} files", "import fewer files at a time")
+                yield file, named
+
+    def _recognise(self, value: Any) -> Format | None:
+        return self._format or next((one for one in _FORMATS if one.recognises(value)), None)
+
+    def _read(self, source: Source) -> Iterator[Episode]:
+        """Yield the episodes of one source, each with where it came from in its `meta`."""
+        tally = source.tally
+        if source.format is None:
+            if source.named:
+                raise UnreadableError(tally.source, "its format is not recognised")
+            tally.drop("a file whose format is not recognised")
+            return
+        tally.format = source.format.name
+        origin = {"source": Path(tally.source).name, "format": source.format.name}
+        for episode in source.format.read(source.entries, source.name, tally):
+            kept = self._new(episode, tally)
+            if kept is None:
+                continue
+            kept = msgspec.structs.replace(kept, meta={**origin, **kept.meta})
+            if self._redact:
+                kept, counts = redact_episode(kept)
+                tally.redacted.update(counts)
+            tally.add(kept)
+            self._number += 1
+            if self._number > EPISODES_MAX:
+                raise _wrong(tally.source, f"more than {EPISODES_MAX} episodes", "import fewer files at a time")
+            yield kept
+
+    def _new(self, episode: Episode, tally: Tally) -> Episode | None:
+        """Return the episode with an id of its own; None, counted, if it was read before or is too large."""
+        if sum(characters(node.message) for node in episode.nodes) > EPISODE_CHARACTERS_MAX:
+            tally.discard(f"a conversation of more than {EPISODE_CHARACTERS_MAX >> 20} Mi characters", episode)
+            return None
+        content = "".join(node.digest for node in episode.nodes if node.parent is None) + episode.nodes[-1].digest
+        if content in self._seen and not episode.meta.get("load_shape"):
+            tally.discard("a conversation that was read before", episode)
+            return None
+        self._seen.add(content)
+        id_ = base = safe_id(episode.id)
+        if id_ in self._ids:
+            tally.repair("an id used before, numbered")
+        while id_ in self._ids:
+            self._ids[base] += 1
+            id_ = f"{base}.{self._ids[base]}"
+        self._ids[id_] = 1
+        return episode if id_ == episode.id else msgspec.structs.replace(episode, id=id_)
+
+
+def read_transcripts(
+    paths: Sequence[Path],
+    format: str | None = None,  # noqa: A002 - the option's name
+    *,
+    redact: bool = False,
+) -> Imported:
+    """
+    Return the episodes in these files and folders (their .json, .jsonl, .ndjson, .traj and .eval files, at any depth).
 
     `format` is one of `FORMATS`; None recognises each file by content. A file named by itself must be of a known
-    format; one found in a folder is passed over and reported. Raises `TranscriptError` naming the file and line.
+    format; one found in a folder is passed over and reported. The name "agentperf-local", where no file has it, stands
+    for the tasks in the installed package of that name. Raises `TranscriptError` naming the file and line.
     """
-    module = _module(format)
-    seen: set[str] = set()
-    ids: dict[str, int] = {}
-    episodes: list[Episode] = []
-    reports: list[SourceReport] = []
-    for path, named in _files(paths):
-        tally = Tally(source=str(path))
-        for episode in _read(path, module, named, tally):
-            kept = _new(episode, seen, ids, tally)
-            if kept is not None:
-                tally.add(kept)
-                episodes.append(kept)
-            if len(episodes) > EPISODES_MAX:
-                raise _wrong(str(path), f"more than {EPISODES_MAX} episodes", "import fewer files at a time")
-        reports.append(tally.report())
-    if not episodes:
-        raise _wrong(", ".join(map(str, paths))[:200], _nothing(reports), _KNOWN)
-    return Imported(episodes=tuple(episodes), reports=tuple(reports))
+    run = Import(paths, format, redact=redact)
+    episodes = tuple(run.episodes())
+    return Imported(episodes=episodes, reports=tuple(run.reports))
 
 
-def _module(name: str | None) -> ModuleType | None:
+def _named(name: str | None) -> Format | None:
     if name is None or name in FORMATS:
-        return next((module for module in _FORMATS if name == module.NAME), None)
+        return next((one for one in _FORMATS if name == one.name), None)
     raise _wrong("the format", f"{name!r} is not known", _KNOWN)
 
 
-def _files(paths: Sequence[Path]) -> Iterator[tuple[Path, bool]]:
-    """Yield the files to read, in a stable order, each with whether it was named by itself."""
-    number = 0
-    for path in paths:
-        for file, named in _under(path):
-            number += 1
-            if number > FILES_MAX:
-                raise _wrong(str(path), f"more than {FILES_MAX} files", "import fewer files at a time")
-            yield file, named
-
-
 def _under(path: Path) -> Iterator[tuple[Path, bool]]:
-    if not path.is_dir():
-        yield path, True
-        return
-    for folder, folders, names in os.walk(path):
-        folders.sort()
-        for name in sorted(names):
-            if name.endswith(_SUFFIXES) and (Path(folder) / name).is_file():
-                yield Path(folder) / name, False
-
-
-def _read(path: Path, module: ModuleType | None, named: bool, tally: Tally) -> Iterator[Episode]:
-    """Yield the episodes of one file, each with where it came from in its `meta`."""
-    try:
-        for entry in _entries(path, tally):
-            if module is None:
-                module = next((known for known in _FORMATS if known.recognises(entry.value)), None)
-            if module is None:
-                if named:
-                    raise UnreadableError(str(path), "its format is not recognised")
-                tally.drop("a file whose format is not recognised")
-                return
-            tally.format = module.NAME
-            name = path.stem if entry.number is None else f"{path.stem}-{entry.number:03d}"
-            for episode in module.read(entry.value, name, tally):
-                origin = {"source": path.name, "format": module.NAME}
-                if entry.number is not None:
-                    origin["line"] = entry.number
-                yield msgspec.structs.replace(episode, meta={**origin, **episode.meta})
-    except UnreadableError as error:
-        raise _wrong(error.place, error.why, _KNOWN) from error
-
-
-def _entries(path: Path, tally: Tally) -> Iterator[_Entry]:
-    """Yield the JSON values of a file: one a line, or the whole document if its first line is none by itself."""
-    lines = lines_of(path)
-    first = next(lines, None)
-    if first is None:
-        raise UnreadableError(str(path), "it is empty")
-    try:
-        value = _value(first.data, f"{path}:{first.number}", tally)
-    except UnreadableError as error:
-        yield _Entry(value=_document(path, error, next(lines, None), tally), number=None)
-        return
-    second = next(lines, None)
-    yield _Entry(value=value, number=None if second is None else first.number)
-    while second is not None:
-        third = next(lines, None)
-        yield from _line(path, second, third is None, tally)
-        second = third
-
-
-def _line(path: Path, line: Line, last: bool, tally: Tally) -> Iterator[_Entry]:
-    """Yield the value of one line after the first; a last line that was cut off yields none."""
-    try:
-        yield _Entry(value=_value(line.data, f"{path}:{line.number}", tally), number=line.number)
-    except UnreadableError:
-        if not (last and not line.ended):
-            raise
-        tally.drop("a last line that was cut off")
-
-
-def _document(path: Path, of_line: UnreadableError, second: Line | None, tally: Tally) -> Any:
-    """Return the one value of a file whose first line is none; raises the more telling of the two errors."""
-    try:
-        return _value(document_of(path), str(path), tally)
-    except UnreadableError:
-        if second is None or not second.data.lstrip().startswith((b"{", b"[")):
-            raise
-        try:
-            parse_json(second.data, "")
-        except UnreadableError:
-            pass
-        else:
-            raise of_line from None
-        raise
-
-
-def _value(data: bytes, place: str, tally: Tally) -> Any:
-    value, mended = parse_json(data, place)
-    if mended:
-        tally.repair("text that is not Unicode, or a number that is not finite, replaced")
-    return value
-
-
-def _new(episode: Episode, seen: set[str], ids: dict[str, int], tally: Tally) -> Episode | None:
-    """Return the episode with an id of its own; None, counted, if the same conversation was read before."""
-    content = "".join(node.digest for node in episode.nodes if node.parent is None) + episode.nodes[-1].digest
-    if content in seen:
-        tally.drop("a conversation that was read before")
-        return None
-    seen.add(content)
-    id_ = base = safe_id(episode.id)
-    if id_ in ids:
-        tally.repair("an id used before, numbered")
-    while id_ in ids:
-        ids[base] += 1
-        id_ = f"{base}.{ids[base]}"
-    ids[id_] = 1
-    return msgspec.structs.replace(episode, id=id_)
+    if str(path) == agentperf.PACKAGE and not path.exists():
+        return ((file, True) for file in agentperf.installed_traces())
+    return files_under(path)
 
 
 def _nothing(reports: Sequence[SourceReport]) -> str:
     """Return why no episode was found."""
     reasons = {reason for report in reports for reason in report.dropped}
-    return f"no conversation was found in {len(reports)} files ({'; '.join(sorted(reasons)[:5]) or 'none held any'})"
+    return f"no conversation was found in {len(reports)} sources ({'; '.join(sorted(reasons)[:5]) or 'none held any'})"
 
 
 def _wrong(place: str, why: str, hint: str) -> TranscriptError:

@@ -1,5 +1,6 @@
 """Values out of foreign JSON, by kind: whatever stands there, the answer is of the kind asked for, or nothing."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -64,6 +65,11 @@ def embedded(value: Any) -> Any:
         return parse_json(value.encode("utf-8", "replace"), "")[0]
     except UnreadableError:
         return value
+
+
+def as_json(value: Any) -> str:
+    """Return JSON text as Python's json writes it, which is how most clients make arguments of an object."""
+    return json.dumps(value)
 
 
 def name_of(value: dict[str, Any], *keys: str) -> str | None:

@@ -20,11 +20,11 @@ NOISE = ("WARNING:", "Looking in ", "[notice]")
 
 
 class Bench(msgspec.Struct, frozen=True, kw_only=True):
-    """Where helpers work: their folder, the log they write to, and the lock that is theirs as long as they live."""
+    """Where helpers work: their folder, the log they write to, and the locks that are theirs as long as they live."""
 
     folder: Path
     log_path: Path
-    lock: int
+    locks: tuple[int, ...]
 
     def first_that_works(self, step: Step, commands: Sequence[Sequence[str]], what: str) -> None:
         """
@@ -50,7 +50,7 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
             environment=install_environment(os.environ),
             folder=self.folder,
             grace_s=GRACE_S,
-            keep_open=(self.lock,),
+            keep_open=self.locks,
         )
         try:
             while not process.wait(LOOK_EVERY_S):

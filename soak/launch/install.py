@@ -78,7 +78,12 @@ def _install_torch(version: str, bench: Bench, step: Step) -> None:
     step.say(f"{torch}, about 200 MB")
     pip = _pip(bench.folder)
     ways = [[*pip, torch], [*pip, "--extra-index-url", TORCH_CPU_INDEX, torch]]
-    bench.first_that_works(step, ways, f"installing {torch} (also tried {TORCH_CPU_INDEX})")
+    try:
+        bench.first_that_works(step, ways, f"installing {torch} (also tried {TORCH_CPU_INDEX})")
+    except LaunchError as error:
+        if any("No matching distribution" in line for line in error.log_tail):
+            error.hint = f"let PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL name a place that has {torch} for this Python"
+        raise
 
 
 def _torch_version(version: str) -> str:

@@ -4,6 +4,8 @@ import hashlib
 import shutil
 from pathlib import Path
 
+import msgspec
+
 from soak.errors import LaunchError
 from soak.launch.cache import (
     MARKER,
@@ -45,9 +47,10 @@ def make_model(source: ModelSource, build: Path, bench: Bench, report: Report) -
     """Convert the model with the packages of the build in folder `build`; raises `LaunchError`."""
     folder = model_folder(source)
     step = Step("model", report)
-    with locked(folder.with_name(f"{folder.name}.lock"), step):
+    with locked(folder.with_name(f"{folder.name}.lock"), step) as lock:
         if model_ready(source):
             return
+        bench = msgspec.structs.replace(bench, locks=(*bench.locks, lock))
         partial = folder.with_name(f"{folder.name}.partial")
         try:
             _clear(partial)

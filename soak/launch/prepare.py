@@ -76,7 +76,7 @@ def prepare(spec: LaunchSpec, report: Report = quiet, *, rebuild: bool = False) 
         if rebuild or not _environment_ready(spec):
             _make_environment(spec, lock, report)
         if spec.model and not model_ready(spec.model):
-            bench = Bench(folder=folder, log_path=folder / "install.log", lock=lock)
+            bench = Bench(folder=folder, log_path=folder / "install.log", locks=(lock,))
             make_model(spec.model, folder, bench, report)
         model_path = model_folder(spec.model) if spec.model else None
         return Prepared(spec=spec, folder=folder, python=python_of(folder), model_path=model_path)
@@ -125,7 +125,7 @@ def _make_environment(spec: LaunchSpec, lock: int, report: Report) -> None:
     _remove(folder)
     require_disk(make_folder(folder), spec.needs_disk_bytes)
     try:
-        versions = install(spec, Bench(folder=folder, log_path=folder / "install.log", lock=lock), report)
+        versions = install(spec, Bench(folder=folder, log_path=folder / "install.log", locks=(lock,)), report)
     except OSError as error:
         raise unwritable(folder, error) from error
     marker = EnvironmentMarker(

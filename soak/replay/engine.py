@@ -186,7 +186,8 @@ class Replay:
             return
         turn = episode.turns[index]
         if name in too_long and too_long[name] in {turn.prefix, *self._ancestors(conversation, index)}:
-            self._skip(key, "begins with a prefix that already did not fit the context")
+            skipped = self._skip(key, "begins with a prefix that already did not fit the context")
+            self._after(skipped, turn.prefix, too_long)
             return
         job = Job(
             key=key,
@@ -218,10 +219,11 @@ class Replay:
             self._tell("threshold", broken, record.key.arm)
             self._switch.drain("threshold")
 
-    def _skip(self, key: TurnKey, reason: str) -> None:
+    def _skip(self, key: TurnKey, reason: str) -> Record:
         record = Record(key=key, outcome="skipped", at=self._clock.wall(), reason=reason)
         self._ledger.finish(record)
         self._listener.ended(record)
+        return record
 
 
 def _first(error: Exception) -> Exception:

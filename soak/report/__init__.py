@@ -1,21 +1,26 @@
 """
-Summaries, comparisons, turns, plans and corpora as text, for a terminal and for markdown. Who prints it is the cli.
+Summaries, comparisons, turns, plans and corpora for people: as text for a terminal, markdown, HTML and JUnit.
 
-May touch: facts, and the outline of a plan. Pure: no I/O, no clock. Everything a model, a server or a file said is
-hostile here: it passes through `escape.py`, which leaves no control character, escape sequence or markup alive, and
-has a bounded length.
+May touch: facts, intervals from `stats`, and the outline of a plan. Pure: no I/O but its own templates, no clock. Who
+prints or writes is somebody else. Everything a model, a server or a file said is hostile here: it passes through
+`escape.py`, which leaves no control character, escape sequence or markup alive, and has a bounded length. The page
+(`soak.report.html`) is imported on demand, for it needs the extra `report`.
 """
 
+from soak.report.arms import ReportArm
 from soak.report.comparison import markdown_comparison, terminal_comparison
 from soak.report.corpora import terminal_corpora, terminal_corpus, terminal_episode, terminal_import
 from soak.report.escape import escape_markdown, escape_terminal, printable
+from soak.report.junit import junit_comparison
 from soak.report.plan import terminal_plan
 from soak.report.run import terminal_summary
 from soak.report.turn import terminal_turn, terminal_turn_list
 
 __all__ = [
+    "ReportArm",
     "escape_markdown",
     "escape_terminal",
+    "junit_comparison",
     "markdown_comparison",
     "printable",
     "terminal_comparison",

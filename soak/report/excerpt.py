@@ -1,6 +1,9 @@
 """An excerpt of a long text that keeps what matters: its head, each place where something was found, and its tail."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Literal
 
 from soak.facts import Finding
 from soak.report.escape import escape_terminal, one_line
@@ -15,32 +18,59 @@ _UNIT_LEFT, _UNIT_RIGHT = "⟦", "⟧"
 Span = tuple[int, int]
 
 
-def marked_excerpt(
-    text: str, findings: Sequence[Finding], *, head: int = _HEAD, tail: int = _TAIL, style: Style | None = None
-) -> list[str]:
+@dataclass(frozen=True)
+class Piece:
     """
-    Return escaped lines of `text`: its head, the surroundings of each onset (at most eight), its tail.
+    A part of an excerpt, its `text` raw as the model sent it (but for an onset, whose text is one safe line).
 
-    What lies between is counted. Before an onset stands a line that says what begins there; the first copies of its
-    unit stand in ⟦ ⟧.
+    text: as it stands. gap: `text` is how much was left out. onset: what begins here. copy: one repeat of a unit.
     """
-    style = style or Style(False)
+
+    kind: Literal["text", "gap", "onset", "copy"]
+    text: str
+
+
+def excerpt_pieces(text: str, findings: Sequence[Finding], *, head: int = _HEAD, tail: int = _TAIL) -> Iterator[Piece]:
+    """
+    Yield the pieces of an excerpt of `text`: its head, the surroundings of each onset (at most eight), its tail.
+
+    What lies between is counted. Before an onset stands what begins there; the first copies of its unit are pieces of
+    their own. At most about 7,000 characters come of it, however long the text is.
+    """
     marks = sorted(
         (finding for finding in findings if 0 <= finding.onset_char <= len(text)), key=lambda f: f.onset_char
     )
     marks = marks[:_MARKS]
-    lines: list[str] = []
     end = 0
     for start, stop in _windows(len(text), [finding.onset_char for finding in marks], head, tail):
         if start > end:
-            lines.append(f"[… {start - end:,} characters left out …]")
+            yield Piece("gap", f"{start - end:,} characters left out")
         inside = [
             finding
             for finding in marks
             if start <= finding.onset_char < stop or finding.onset_char == stop == len(text)
         ]
-        lines += _marked(text, start, stop, inside, style)
+        yield from _marked(text, start, stop, inside)
         end = stop
+
+
+def marked_excerpt(
+    text: str, findings: Sequence[Finding], *, head: int = _HEAD, tail: int = _TAIL, style: Style | None = None
+) -> list[str]:
+    """Return the excerpt as escaped lines for a terminal, copies of a unit in ⟦ ⟧."""
+    style = style or Style(False)
+    lines: list[str] = []
+    for kind, pieces in groupby(excerpt_pieces(text, findings, head=head, tail=tail), key=lambda piece: piece.kind):
+        texts = [piece.text for piece in pieces]
+        if kind == "copy":
+            marked = _lines("".join(f"{_UNIT_LEFT}{unit}{_UNIT_RIGHT}" for unit in texts))
+            lines += [style.mark(line) for line in marked]
+        elif kind == "onset":
+            lines += [style.mark(f">>> {line}") for line in texts]
+        elif kind == "gap":
+            lines += [f"[… {line} …]" for line in texts]
+        else:
+            lines += [line for one in texts for line in _lines(one)]
     return lines
 
 
@@ -57,33 +87,26 @@ def _windows(length: int, onsets: Sequence[int], head: int, tail: int) -> list[S
     return merged
 
 
-def _marked(text: str, start: int, stop: int, findings: Sequence[Finding], style: Style) -> list[str]:
-    """Return the lines of one window, with a line before each onset in it."""
-    lines: list[str] = []
+def _marked(text: str, start: int, stop: int, findings: Sequence[Finding]) -> Iterator[Piece]:
+    """Yield the pieces of one window, with an onset before each finding in it."""
     at = start
     for finding in findings:
-        lines += _lines(text[at : finding.onset_char]) if finding.onset_char > at else []
+        if finding.onset_char > at:
+            yield Piece("text", text[at : finding.onset_char])
         at = max(at, finding.onset_char)
-        lines.append(style.mark(f">>> {one_line(finding.kind, 40)} begins here: {one_line(_says(finding), 160)}"))
-        copies, at = _copies(text, at, stop, finding.unit)
-        if copies:
-            lines += [style.mark(line) for line in copies]
-    return lines + (_lines(text[at:stop]) if at < stop or not lines else [])
+        yield Piece("onset", f"{one_line(finding.kind, 40)} begins here: {one_line(_says(finding), 160)}")
+        for _ in range(_COPIES_MARKED):
+            unit = finding.unit
+            if not unit or not text.startswith(unit, at) or at + len(unit) > stop:
+                break
+            yield Piece("copy", unit)
+            at += len(unit)
+    if at < stop or not findings:
+        yield Piece("text", text[at:stop])
 
 
 def _says(finding: Finding) -> str:
     return finding.text or f"unit {finding.unit}"
-
-
-def _copies(text: str, at: int, stop: int, unit: str) -> tuple[list[str], int]:
-    """Return the first copies of `unit` from `at` on, each in brackets, and where they end."""
-    marked = ""
-    for _ in range(_COPIES_MARKED):
-        if not unit or not text.startswith(unit, at) or at + len(unit) > stop:
-            break
-        marked += f"{_UNIT_LEFT}{unit}{_UNIT_RIGHT}"
-        at += len(unit)
-    return (_lines(marked) if marked else []), at
 
 
 def _lines(text: str) -> list[str]:

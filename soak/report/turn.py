@@ -83,7 +83,7 @@ def terminal_turn(
     style = Style(colour)
     lines = [style.bold(f"turn {one_line(str(record.key), 120)}"), *_verdict_lines(record, width, style)]
     if record.observation is not None:
-        lines += [*_course(record.observation), *_finding_lines(record, width)]
+        lines += [*course_lines(record.observation), *_finding_lines(record, width)]
     if prefix:
         lines += ["", *_prefix_lines(prefix, style)]
     if reference is not None:
@@ -100,8 +100,8 @@ def _verdict_lines(record: Record, width: int, style: Style) -> list[str]:
     return [f"class: {name}", *textwrap.wrap(f"why: {one_line(_why(record), 1000)}", width, subsequent_indent="  ")]
 
 
-def _course(seen: Observation) -> list[str]:
-    """Return how the exchange went: ending, tokens, times, attempts, defects."""
+def course_lines(seen: Observation) -> list[str]:
+    """Return how the exchange went: ending, tokens, times, attempts, defects; safe for a terminal."""
     usage = seen.usage
     cached = count(usage.cached) if usage else UNKNOWN
     lines = [
@@ -121,10 +121,11 @@ def _course(seen: Observation) -> list[str]:
 
 def _finding_lines(record: Record, width: int) -> list[str]:
     findings = record.judgement.findings if record.judgement else ()
-    return ["findings:" if findings else "findings: none", *(_finding_line(finding, width) for finding in findings)]
+    return ["findings:" if findings else "findings: none", *(finding_line(finding, width) for finding in findings)]
 
 
-def _finding_line(finding: Finding, width: int) -> str:
+def finding_line(finding: Finding, width: int) -> str:
+    """Return one finding on a line, with where it begins and how much it covers; safe for a terminal."""
     parts = [f"from character {count(finding.onset_char)}"]
     if finding.onset_token is not None:
         parts.append(f"token {count(finding.onset_token)}")

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from soak.facts import Budget, Deadlines, Load, ThinkTime, encode
+from soak.facts import Budget, Deadlines, Decide, Load, ThinkTime, encode
 from soak.scenario.sentences import Problem, suggestion
 from soak.scenario.thresholds import threshold_problem
 
@@ -41,6 +41,8 @@ def cross_field_problems(value: dict[str, Any], known_classify: Collection[str] 
     ]
     if "budget" in value:
         problems += _checked(value, "budget", Budget, _budget)
+    if value.get("decide") is not None:
+        problems += _checked(value, "decide", Decide, _decide)
     return problems
 
 
@@ -94,6 +96,14 @@ def _budget(budget: Budget) -> Iterator[Problem]:
     if len(given) != 1:
         told = " and ".join(given) if given else "none"
         yield Problem(("budget",), f"must have exactly one of {', '.join(names)}; has {told}")
+
+
+def _decide(decide: Decide) -> Iterator[Problem]:
+    for i, name in enumerate(decide.classes):
+        if name in decide.classes[:i]:
+            yield Problem(("decide", "classes", i), f"{name} is named twice")
+    if "any_failure" in decide.classes and len(decide.classes) > 1:
+        yield Problem(("decide", "classes"), "any_failure holds every class, so it stands alone")
 
 
 def _thresholds(section: Any) -> Iterator[Problem]:

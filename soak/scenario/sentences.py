@@ -60,10 +60,18 @@ def fields_of(section: tuple[str | int, ...]) -> tuple[str, ...]:
     kind: Any = Scenario
     for name in section:
         hints = typing.get_type_hints(kind) if dataclasses.is_dataclass(kind) else {}
-        kind = hints.get(str(name))
+        kind = _section(hints.get(str(name)))
     if not dataclasses.is_dataclass(kind):
         return ()
     return tuple(field.name for field in dataclasses.fields(kind))
+
+
+def _section(kind: Any) -> Any:
+    """Return the section in "a section or nothing"; any other type as it is."""
+    members = (
+        [member for member in typing.get_args(kind) if dataclasses.is_dataclass(member)] if _is_union(kind) else []
+    )
+    return members[0] if members else kind
 
 
 def suggestion(name: str, known: typing.Iterable[str]) -> str:
@@ -85,7 +93,7 @@ def _sentence(details: ErrorDetails, path: tuple[str | int, ...]) -> tuple[str, 
     if kind in _LIMITS:
         form, name = _LIMITS[kind]
         return form.format(_number(context[name])), tail
-    if kind == "string_too_short":
+    if kind in ("string_too_short", "too_short"):
         return "must not be empty", ""
     return _KINDS.get(kind, details["msg"]), tail
 

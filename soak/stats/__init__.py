@@ -9,12 +9,42 @@ candidate / baseline; intervals are 95 % unless `confidence` says otherwise; a p
 cannot be computed is None, never 0. Turns of one episode are one **cluster**.
 """
 
-from soak.stats.clusters import ClusterCounts, cluster_difference, cluster_ratio, envelope
+from soak.stats.clusters import (
+    ClusterCounts,
+    Estimate,
+    cluster_difference,
+    cluster_difference_unpaired,
+    cluster_mean,
+    cluster_ratio,
+    design_effect,
+    envelope,
+    intra_cluster_correlation,
+)
 from soak.stats.dependence import adjacency_p, sign_clustering_p
 from soak.stats.exact import fisher, holm, mcnemar_exact, mcnemar_midp, sign_flip
-from soak.stats.paired import PairedOutcome, PairedTest, by_cluster, count_pairs, paired_test
-from soak.stats.power import detectable_rate, turns_needed_paired, turns_needed_unpaired
-from soak.stats.quantiles import quantile
+from soak.stats.paired import (
+    DEPENDENCE_ALPHA,
+    PairedEvents,
+    PairedTest,
+    PairedTurns,
+    by_cluster,
+    cluster_differences,
+    count_pairs,
+    paired_test,
+)
+from soak.stats.power import (
+    PairRates,
+    clustering_factor,
+    detectable_rate,
+    pair_rates,
+    power_paired,
+    turns_for_power,
+    turns_needed_paired,
+    turns_needed_unpaired,
+    turns_to_decision,
+)
+from soak.stats.quantiles import QuantileLimits, quantile, quantile_limits
+from soak.stats.randomised import permuted_difference, sign_flip_sums
 from soak.stats.rates import (
     Interval,
     PairedCounts,
@@ -26,38 +56,71 @@ from soak.stats.rates import (
     upper_bound,
     wilson,
 )
+from soak.stats.sequential import DifferenceMeter, EvidenceMeter, anytime_rate, log_evidence
+from soak.stats.survival import Lives, kaplan_meier, log_rank, log_rank_paired, median_life
 from soak.stats.totals import RatioEstimate, total_ratio
+from soak.stats.trend import TrendEstimate, event_trend, value_trend
 
 __all__ = [
+    "DEPENDENCE_ALPHA",
     "ClusterCounts",
+    "DifferenceMeter",
+    "Estimate",
+    "EvidenceMeter",
     "Interval",
+    "Lives",
+    "PairRates",
     "PairedCounts",
-    "PairedOutcome",
+    "PairedEvents",
     "PairedTest",
+    "PairedTurns",
+    "QuantileLimits",
     "RatioEstimate",
+    "TrendEstimate",
     "adjacency_p",
+    "anytime_rate",
     "by_cluster",
     "clopper_pearson",
     "cluster_difference",
+    "cluster_difference_unpaired",
+    "cluster_differences",
+    "cluster_mean",
     "cluster_ratio",
+    "clustering_factor",
     "count_pairs",
+    "design_effect",
     "detectable_rate",
     "envelope",
+    "event_trend",
     "fisher",
     "holm",
+    "intra_cluster_correlation",
+    "kaplan_meier",
+    "log_evidence",
+    "log_rank",
+    "log_rank_paired",
     "mcnemar_exact",
     "mcnemar_midp",
+    "median_life",
     "newcombe_paired",
     "newcombe_unpaired",
+    "pair_rates",
     "paired_test",
+    "permuted_difference",
+    "power_paired",
     "quantile",
+    "quantile_limits",
     "ratio_conditional",
     "ratio_score",
     "sign_clustering_p",
     "sign_flip",
+    "sign_flip_sums",
     "total_ratio",
+    "turns_for_power",
     "turns_needed_paired",
     "turns_needed_unpaired",
+    "turns_to_decision",
     "upper_bound",
+    "value_trend",
     "wilson",
 ]

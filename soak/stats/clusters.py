@@ -1,4 +1,4 @@
-"""Intervals whose unit is the cluster (all turns of one episode), not the turn."""
+"""Intervals whose unit is the cluster (all turns of one episode), not the turn; how much clustering costs."""
 
 import math
 from collections.abc import Sequence
@@ -9,6 +9,8 @@ from scipy import special
 
 from soak.stats.rates import Interval
 
+_EVENTS_TO_TELL = 4
+
 
 class ClusterCounts(NamedTuple):
     """Paired turns of one cluster and the events of both arms among them."""
@@ -16,6 +18,13 @@ class ClusterCounts(NamedTuple):
     turns: int
     baseline: int
     candidate: int
+
+
+class Estimate(NamedTuple):
+    """A number and its interval (None below two clusters)."""
+
+    value: float
+    interval: Interval | None
 
 
 def cluster_difference(clusters: Sequence[ClusterCounts], confidence: float = 0.95) -> Interval | None:
@@ -31,7 +40,30 @@ def cluster_difference(clusters: Sequence[ClusterCounts], confidence: float = 0.
         return None
     change = candidate - baseline
     difference = float(change.sum() / total)
-    half = _half_width((change - difference * turns) / total, confidence)
+    half = half_width((change - difference * turns) / total, confidence)
+    return Interval(max(-1.0, difference - half), min(1.0, difference + half))
+
+
+def cluster_difference_unpaired(
+    baseline: Sequence[tuple[int, int]], candidate: Sequence[tuple[int, int]], confidence: float = 0.95
+) -> Interval | None:
+    """
+    Return the interval of candidate rate − baseline rate, each cluster given as (events, turns); None below two each.
+
+    The two arms' linearised variances added, t with the smaller number of clusters − 1 degrees of freedom.
+    """
+    if min(len(baseline), len(candidate)) < 2:
+        return None
+    rates, variances = [], []
+    for clusters in (baseline, candidate):
+        table = np.asarray(clusters, dtype=float)
+        events, turns = table[:, 0], table[:, 1]
+        rate, count = float(events.sum() / turns.sum()), len(table)
+        rates.append(rate)
+        variances.append(count / (count - 1) * float((((events - rate * turns) / turns.sum()) ** 2).sum()))
+    freedom = min(len(baseline), len(candidate)) - 1
+    half = float(special.stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(sum(variances))
+    difference = rates[1] - rates[0]
     return Interval(max(-1.0, difference - half), min(1.0, difference + half))
 
 
@@ -49,8 +81,69 @@ def cluster_ratio(clusters: Sequence[ClusterCounts], confidence: float = 0.95) -
         return None
     influence = (candidate / events_c) - (baseline / events_b)  # the terms in n_c cancel: both arms ran the same turns
     centre = math.log(events_c / events_b)
-    half = _half_width(influence, confidence)
+    half = half_width(influence, confidence)
     return Interval(math.exp(centre - half), math.exp(centre + half)) if total else None
+
+
+def cluster_mean(values: Sequence[float], clusters: Sequence[int], confidence: float = 0.95) -> Estimate | None:
+    """
+    Return the mean of `values` with an interval whose unit is the cluster; None for no values.
+
+    Linearised variance with G/(G−1) and t(G−1), as in `cluster_difference`. Element i belongs to `clusters[i]`.
+    """
+    x = np.asarray(values, dtype=float)
+    if not len(x):
+        return None
+    mean = float(x.mean())
+    sums = cluster_sums(x - mean, clusters)
+    if len(sums) < 2:
+        return Estimate(mean, None)
+    half = half_width(sums / len(x), confidence)
+    return Estimate(mean, Interval(mean - half, mean + half))
+
+
+def cluster_sums(values: np.ndarray, clusters: Sequence[int] | np.ndarray) -> np.ndarray:
+    """Return the sum of `values` in each cluster that occurs."""
+    _, numbers = np.unique(np.asarray(clusters), return_inverse=True)
+    return np.bincount(numbers, values)
+
+
+def design_effect(clusters: Sequence[ClusterCounts], discordant: int) -> float | None:
+    """
+    Return how many times the variance of the paired difference is what independent pairs would give.
+
+    Linearised cluster variance over the variance of McNemar's difference with this many discordant pairs (b + c −
+    (b − c)²/N, both in units of 1/N²); Kish, Survey Sampling (1965), 5.4 has the idea. None below two clusters or four
+    discordant pairs: too little to tell.
+    """
+    if len(clusters) < 2 or discordant < _EVENTS_TO_TELL:
+        return None
+    turns, baseline, candidate = _columns(clusters)
+    total, change = float(turns.sum()), candidate - baseline
+    difference = float(change.sum()) / total
+    robust = len(clusters) / (len(clusters) - 1) * float(((change - difference * turns) ** 2).sum())
+    independent = discordant - difference * difference * total
+    return robust / independent if independent > 0 else None
+
+
+def intra_cluster_correlation(sizes: Sequence[int], sums: Sequence[float], squares: Sequence[float]) -> float | None:
+    """
+    Return the correlation of two turns of one cluster, from each cluster's turns, sum and sum of squares of a value.
+
+    The analysis-of-variance estimator for unequal clusters (Donner, Int. Stat. Rev. 54 (1986) 67), cut to −1 … 1; the
+    value is 0 or 1 for a failure, −1, 0 or 1 for a paired difference. None below two clusters or without variation.
+    """
+    n, total, square = (np.asarray(column, dtype=float) for column in (sizes, sums, squares))
+    turns, count = float(n.sum()), len(n)
+    if count < 2 or turns <= count:
+        return None
+    grand = float(total.sum()) / turns
+    means = total / n
+    between = float((n * (means - grand) ** 2).sum()) / (count - 1)
+    within = float((square - n * means**2).sum()) / (turns - count)
+    typical = (turns - float((n**2).sum()) / turns) / (count - 1)
+    whole = between + (typical - 1) * within
+    return min(max((between - within) / whole, -1.0), 1.0) if whole > 0 else None
 
 
 def _columns(clusters: Sequence[ClusterCounts]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -58,7 +151,7 @@ def _columns(clusters: Sequence[ClusterCounts]) -> tuple[np.ndarray, np.ndarray,
     return table[:, 0], table[:, 1], table[:, 2]
 
 
-def _half_width(influence: np.ndarray, confidence: float) -> float:
+def half_width(influence: np.ndarray, confidence: float) -> float:
     """Return t(G−1) times the standard error that follows from each cluster's influence."""
     count = len(influence)
     error = math.sqrt(count / (count - 1) * float((influence**2).sum()))

@@ -1,25 +1,45 @@
 """Which test fits paired turns: McNemar while turns look independent, sign-flip over episodes once they do not."""
 
-from collections import Counter, defaultdict
 from collections.abc import Hashable, Sequence
 from typing import NamedTuple
+
+import numpy as np
 
 from soak.stats.clusters import ClusterCounts
 from soak.stats.dependence import adjacency_p, sign_clustering_p
 from soak.stats.exact import mcnemar_exact, sign_flip
 from soak.stats.rates import PairedCounts
 
-DEPENDENCE_ALPHA = 0.2  # statistics page 3.3: either diagnostic below this and the unit becomes the episode
+DEPENDENCE_ALPHA = 0.2
+"""Either diagnostic below this and the unit becomes the episode: measured in README.md, "which test when"."""
 
 
-class PairedOutcome(NamedTuple):
-    """One turn both arms finished: its cluster, conversation (cluster and pass), place, and which arm had the event."""
+class PairedEvents(NamedTuple):
+    """Which arm had the event in each pair, with the numbers of its cluster and conversation; in turn order."""
 
-    cluster: Hashable
-    conversation: Hashable
-    turn: int
-    baseline: bool
-    candidate: bool
+    cluster: np.ndarray
+    conversation: np.ndarray
+    baseline: np.ndarray
+    candidate: np.ndarray
+
+
+class PairedTurns:
+    """
+    The turns both arms finished: element i of each sequence is one pair's cluster, conversation and place in it.
+
+    Made once for a comparison; `events` lays one class of event over it.
+    """
+
+    def __init__(self, clusters: Sequence[Hashable], conversations: Sequence[Hashable], turns: Sequence[int]) -> None:
+        conversation = _numbered(conversations)
+        self._order = np.lexsort((np.asarray(turns, dtype=np.int64), conversation))
+        self._cluster = _numbered(clusters)[self._order]
+        self._conversation = conversation[self._order]
+
+    def events(self, baseline: Sequence[bool], candidate: Sequence[bool]) -> PairedEvents:
+        """Return which arm had the event, given in the order of the pairs."""
+        first, second = (np.asarray(flags, dtype=bool)[self._order] for flags in (baseline, candidate))
+        return PairedEvents(self._cluster, self._conversation, first, second)
 
 
 class PairedTest(NamedTuple):
@@ -36,55 +56,68 @@ class PairedTest(NamedTuple):
     adjacency: float | None
 
 
-def paired_test(outcomes: Sequence[PairedOutcome], *, seed: int = 0) -> PairedTest:
+def paired_test(events: PairedEvents, *, seed: int = 0) -> PairedTest:
     """
     Return the test of "no difference between the arms" for one event over paired turns.
 
     The adaptive rule: McNemar exact, unless discordant turns of an episode lean to one arm or failing turns follow one
-    another (either diagnostic below 0.2); then sign-flip over episodes. Its measured type I error is 0.02 to 0.045 in
-    five models of dependence, where McNemar alone reaches 0.54.
+    another (either diagnostic below 0.2); then sign-flip over episodes. Type I errors: README.md beside this file.
     """
-    counts = count_pairs(outcomes)
-    clusters = by_cluster(outcomes)
-    signs = sign_clustering_p(_discordant(outcomes), seed=seed)
-    adjacency = adjacency_p(_sequences(outcomes))
-    dependent = any(p is not None and p < DEPENDENCE_ALPHA for p in (signs, adjacency))
-    if dependent:
-        p_value = sign_flip([c.candidate - c.baseline for c in clusters])
+    signs = sign_clustering_p(_discordant(events), seed=seed)
+    adjacency = adjacency_p(_sequences(events))
+    if any(p is not None and p < DEPENDENCE_ALPHA for p in (signs, adjacency)):
+        p_value = sign_flip(cluster_differences(events))
         return PairedTest(p_value, "sign-flip over episodes, exact, two-sided", True, signs, adjacency)
+    counts = count_pairs(events)
     p_value = mcnemar_exact(counts.baseline_only, counts.candidate_only)
     return PairedTest(p_value, "McNemar exact on paired turns, two-sided", False, signs, adjacency)
 
 
-def count_pairs(outcomes: Sequence[PairedOutcome]) -> PairedCounts:
+def count_pairs(events: PairedEvents) -> PairedCounts:
     """Return the 2×2 table of the pairs."""
-    cells = Counter((o.baseline, o.candidate) for o in outcomes)
-    return PairedCounts(cells[True, True], cells[True, False], cells[False, True], cells[False, False])
+    cells = np.bincount(2 * events.baseline.astype(np.int64) + events.candidate, minlength=4)
+    neither, candidate_only, baseline_only, both = (int(cell) for cell in cells)
+    return PairedCounts(both, baseline_only, candidate_only, neither)
 
 
-def by_cluster(outcomes: Sequence[PairedOutcome]) -> list[ClusterCounts]:
+def by_cluster(events: PairedEvents) -> list[ClusterCounts]:
     """Return turns and events of each cluster, in order of first appearance."""
-    cells: dict[Hashable, list[int]] = defaultdict(lambda: [0, 0, 0])
-    for outcome in outcomes:
-        cell = cells[outcome.cluster]
-        cell[0] += 1
-        cell[1] += outcome.baseline
-        cell[2] += outcome.candidate
-    return [ClusterCounts(*cell) for cell in cells.values()]
+    turns = np.bincount(events.cluster)
+    baseline = np.bincount(events.cluster, events.baseline, len(turns))
+    candidate = np.bincount(events.cluster, events.candidate, len(turns))
+    return [ClusterCounts(int(n), int(b), int(c)) for n, b, c in zip(turns, baseline, candidate, strict=True)]
 
 
-def _discordant(outcomes: Sequence[PairedOutcome]) -> list[tuple[int, int]]:
-    cells: dict[Hashable, list[int]] = defaultdict(lambda: [0, 0])
-    for outcome in outcomes:
-        if outcome.baseline != outcome.candidate:
-            cells[outcome.cluster][outcome.candidate] += 1
-    return [(cell[0], cell[1]) for cell in cells.values()] or [(0, 0)]
+def cluster_differences(events: PairedEvents) -> list[int]:
+    """Return, per cluster, events of the candidate − events of the baseline."""
+    return [cluster.candidate - cluster.baseline for cluster in by_cluster(events)]
 
 
-def _sequences(outcomes: Sequence[PairedOutcome]) -> list[list[bool]]:
-    """Return, per conversation and arm, whether each turn had the event, in turn order."""
-    conversations: dict[Hashable, list[PairedOutcome]] = defaultdict(list)
-    for outcome in outcomes:
-        conversations[outcome.conversation].append(outcome)
-    ordered = [sorted(turns, key=lambda o: o.turn) for turns in conversations.values()]
-    return [[o.baseline for o in turns] for turns in ordered] + [[o.candidate for o in turns] for turns in ordered]
+def _discordant(events: PairedEvents) -> list[tuple[int, int]]:
+    """Return (baseline only, candidate only) of every cluster."""
+    count = int(events.cluster.max(initial=-1)) + 1
+    first = np.bincount(events.cluster, events.baseline & ~events.candidate, count)
+    second = np.bincount(events.cluster, events.candidate & ~events.baseline, count)
+    return [(int(b), int(c)) for b, c in zip(first, second, strict=True)] or [(0, 0)]
+
+
+def _sequences(events: PairedEvents) -> list[list[bool]]:
+    """Return, per conversation and arm with two failures or more, whether each turn had the event, in turn order."""
+    ends = np.flatnonzero(np.diff(events.conversation)) + 1
+    found: list[list[bool]] = []
+    for flags in (events.baseline, events.candidate):
+        failures = np.bincount(events.conversation, flags)
+        several = set(np.flatnonzero(failures >= 2).tolist())
+        starts = [0, *ends.tolist()] if several else []
+        found += [
+            part.tolist()
+            for start, part in zip(starts, np.split(flags, ends), strict=False)
+            if int(events.conversation[start]) in several
+        ]
+    return found
+
+
+def _numbered(labels: Sequence[Hashable]) -> np.ndarray:
+    """Return each label's number, counted from 0 in order of first appearance."""
+    numbers: dict[Hashable, int] = {}
+    return np.fromiter((numbers.setdefault(label, len(numbers)) for label in labels), dtype=np.int64, count=len(labels))

@@ -1,8 +1,19 @@
-"""Quantiles of measured values."""
+"""Quantiles of measured values, with intervals, where some values are known only to exceed something."""
 
+import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
+from scipy import special
+
+
+class QuantileLimits(NamedTuple):
+    """A quantile and its interval; None where it lies among values that are only known to exceed something."""
+
+    value: float | None
+    low: float | None
+    high: float | None
 
 
 def quantile(values: Sequence[float], fraction: float) -> float | None:
@@ -14,3 +25,46 @@ def quantile(values: Sequence[float], fraction: float) -> float | None:
     if not len(values):
         return None
     return float(np.quantile(np.asarray(values, dtype=float), fraction))
+
+
+def quantile_limits(
+    values: Sequence[float], above: Sequence[float], fraction: float, confidence: float = 0.95
+) -> QuantileLimits:
+    """
+    Return the quantile at `fraction` of all values with an interval from order statistics.
+
+    `above` holds values that are lower bounds of what could not be watched to its end. They count as infinite for the
+    quantile and the upper limit and as what was seen for the lower limit, so both err to the side that is known.
+    The limits are the order statistics whose ranks hold fraction·n with `confidence` by the binomial distribution
+    (David & Nagaraja, Order Statistics, 2003, 7.1): no shape is assumed, but turns count as independent.
+    """
+    count = len(values) + len(above)
+    if not count:
+        return QuantileLimits(None, None, None)
+    seen = np.sort(np.concatenate((np.asarray(values, dtype=float), np.asarray(above, dtype=float))))
+    unbounded = np.concatenate((np.sort(np.asarray(values, dtype=float)), np.full(len(above), np.inf)))
+    tail = (1 - confidence) / 2
+    ranks = np.arange(count + 1)
+    mass = special.bdtr(ranks, count, fraction)  # P(at most `rank` values lie below the true quantile)
+    low = int(np.searchsorted(mass, tail, side="right")) - 1  # the largest rank with P(fewer lie below) at most tail
+    high = int(np.searchsorted(mass, 1 - tail))
+    return QuantileLimits(
+        value=_finite(_interpolated(unbounded, fraction)),
+        low=float(seen[low]) if low >= 0 else None,
+        high=_finite(float(unbounded[high])) if high < count else None,
+    )
+
+
+def _interpolated(ordered: np.ndarray, fraction: float) -> float:
+    """Return the type 7 quantile of sorted values of which the last may be infinite."""
+    at = fraction * (len(ordered) - 1)
+    below = int(at)
+    if at == below:
+        return float(ordered[below])
+    if np.isinf(ordered[below + 1]):
+        return math.inf
+    return float(ordered[below] + (at - below) * (ordered[below + 1] - ordered[below]))
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None

@@ -1,5 +1,6 @@
 """The program in processes, servers in processes, and small inputs."""
 
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +12,6 @@ from rigs.cli import Command, Fake, Nursery
 @pytest.fixture
 def begin(nursery: Nursery, tmp_path: Path) -> Iterator[Callable[..., Command]]:
     """Begin `soak ARGS` in the test's own folder; what still runs at the end is killed."""
-    import signal
-
     commands: list[Command] = []
 
     def begin(*args: object, cwd: Path = tmp_path, **options: Any) -> Command:

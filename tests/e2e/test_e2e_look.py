@@ -59,7 +59,7 @@ def test_check_comes_to_what_the_run_came_to(look: Soak, runs: Runs) -> None:
 
 @pytest.mark.parametrize(
     ("threshold", "code"),
-    [("rate.error <= 100%", 0), ("rate.garbage_loop <= 0.1%", 1), ("turns.ok >= 1", 0), ("turns.ok > 1000", 1)],
+    [("rate.error <= 90%", 0), ("rate.garbage_loop <= 0.1%", 1), ("turns.ok >= 1", 0), ("turns.ok > 1000", 1)],
 )
 def test_check_with_other_thresholds(look: Soak, threshold: str, code: int) -> None:
     """`--pass-if` takes the place of the scenario's thresholds and decides the exit code."""
@@ -193,7 +193,9 @@ def test_classify_answers(soak: Soak, tmp_path: Path, way: str) -> None:
     assert finding["where"] == "content"
 
 
-@pytest.mark.parametrize("line", [b"not json", b"[]", b'{"output": "no id"}', b'{"id": "a", "outptu": "x"}', b"\xff\xfe"])
+@pytest.mark.parametrize(
+    "line", [b"not json", b"[]", b'{"output": "no id"}', b'{"id": "a", "outptu": "x"}', b"\xff\xfe"]
+)
 def test_classify_refuses_what_is_no_answer(soak: Soak, line: bytes) -> None:
     """A line that is no answer ends it with exit code 4 and its number; the lines before it are judged."""
     done = soak("classify", "-", "--json", stdin=json.dumps(ANSWERS[0]).encode() + b"\n" + line + b"\n")
@@ -281,7 +283,7 @@ def test_the_plan_is_shown_and_nothing_sent(soak: Soak, steady: Fake, tmp_path: 
     assert (plan.json["turns"], plan.json["passes"], plan.json["requests"]) == (22, 2, 22)
     text = soak("run", "--scenario", "swe_agent", "--arm", "a=http://x:1", "--arm", "b=http://y:1", "--plan")
     assert text.code == 0
-    assert "arms: a, b" in text.out
+    assert re.search("arms:? a, b", text.out)
     assert steady.state()["chats"] == asked
     assert not (tmp_path / "runs").exists()
 

@@ -1,13 +1,18 @@
 """`soak run` through the command line: classes against the server's ground truth, the summary's fields, exit codes."""
 
 import json
+import os
+import pty
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rigs.cli import Command, Fake, holds_bytes, processes_of_session, run_folder_in
+from rigs.cli import Command, Fake, environment, holds_bytes, processes_of_session, run_folder_in
 
 Soak = Callable[..., Command]
 Fakes = Callable[..., Fake]
@@ -52,9 +57,11 @@ CLASSES = {"ok", "garbage_loop", "early_stop", "max_tokens", "error"}
 
 def records_of(folder: Path) -> dict[int, dict[str, Any]]:
     """Return the run's final records by the seed of their request."""
-    with sqlite3.connect(folder / "history.sqlite") as history:
+    with closing(sqlite3.connect(folder / "history.sqlite")) as history:
         starts = [json.loads(body) for (body,) in history.execute("SELECT body FROM starts")]
-        ends = [json.loads(body) for (body,) in history.execute("SELECT body FROM ends WHERE outcome != 'indeterminate'")]
+        ends = [
+            json.loads(body) for (body,) in history.execute("SELECT body FROM ends WHERE outcome != 'indeterminate'")
+        ]
     seeds = {json.dumps(start["key"]): start["seed"] for start in starts}
     return {seeds[json.dumps(end["key"])]: end for end in ends if json.dumps(end["key"]) in seeds}
 
@@ -89,14 +96,14 @@ def test_summary_has_every_field_of_the_contract(soak: Soak, fake: Fakes) -> Non
     done = soak("run", "--scenario", "smoke", "--target", server.url, "--json", "--run", "here")
     summary = done.json
     assert summary["schema"] == "soak.summary/1"
-    assert SUMMARY <= summary.keys()
-    assert PLAN <= summary["plan"].keys()
+    assert summary.keys() >= SUMMARY
+    assert summary["plan"].keys() >= PLAN
     assert (summary["run"], summary["scenario"], summary["state"]) == ("here", "smoke", "complete")
     assert summary["plan"]["turns"] == 11
     (arm,) = summary["arms"].values()
-    assert ARM <= arm.keys()
-    assert BUILD <= arm["build"].keys()
-    assert TURNS <= arm["turns"].keys()
+    assert arm.keys() >= ARM
+    assert arm["build"].keys() >= BUILD
+    assert arm["turns"].keys() >= TURNS
     assert arm["busy_s"].keys() == CLASSES
     assert {"prompt", "cached", "completion", "usable"} <= arm["tokens"].keys()
     assert all(arm[name].keys() == {"p50", "p95", "p99"} for name in ("ttft_ms", "tpot_ms", "e2e_ms"))
@@ -198,3 +205,39 @@ def test_no_process_is_left_behind(soak: Soak, steady: Fake) -> None:
     """After a run nothing of its session is alive."""
     done = soak("run", "--scenario", "smoke", "--target", steady.url)
     assert not processes_of_session(done.pid)
+
+
+def test_a_terminal_gets_a_live_view(fake: Fakes, tmp_path: Path) -> None:
+    """With stderr on a terminal a panel is drawn there, stdout still holds the one JSON document, and all is logged."""
+    server = fake("--rates", "early_stop=0.5", "--first-chunk-s", 0.1)
+    ours, theirs = pty.openpty()
+    order = ["run", "--scenario", "smoke", "--target", server.url, "--json", "--run", "run"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "soak.cli", *order],
+        cwd=tmp_path,
+        env=environment(TERM="xterm-256color"),
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    screen = all_of_terminal(ours)
+    assert process.stdout is not None
+    with process.stdout:
+        summary = json.load(process.stdout)
+    assert process.wait(30) in (0, 1)
+    assert summary["arms"]["candidate"]["turns"]["finished"] == 11
+    assert "Traceback" not in screen
+    assert "garbage_loop" in screen
+    assert "%" in screen
+    assert "left" in screen
+    logged = [json.loads(line) for line in (tmp_path / "run" / "soak.log").read_text().splitlines()]
+    assert sum(line["event"] == "turn" for line in logged) == summary["arms"]["candidate"]["turns"]["early_stop"]
+
+
+def all_of_terminal(number: int) -> str:
+    """Return all that is written to a terminal until its other side is closed."""
+    parts = []
+    with os.fdopen(number, "rb", buffering=0) as terminal, suppress(OSError):  # Linux's way to say that it is closed
+        while part := terminal.read(65536):
+            parts.append(part)
+    return b"".join(parts).decode("utf-8", "replace")

@@ -189,7 +189,16 @@ class Fake:
 
     def start(self) -> Self:
         """Start it and wait until it listens."""
-        command = [sys.executable, "-m", "fakes", "--port", str(self.port), "--truth", str(self.truth_file), *self._args]
+        command = [
+            sys.executable,
+            "-m",
+            "fakes",
+            "--port",
+            str(self.port),
+            "--truth",
+            str(self.truth_file),
+            *self._args,
+        ]
         self._process = subprocess.Popen(command, cwd=TESTS, stdout=subprocess.PIPE, text=True, env=environment())
         assert self._process.stdout is not None
         assert self._process.stdout.readline().strip() == self.url
@@ -239,6 +248,18 @@ def processes_of_session(session: int) -> list[int]:
         if int(fields[3]) == session and fields[0] != "Z":
             found.append(int(stat.parent.name))
     return found
+
+
+def processes_holding(path: Path) -> list[int]:
+    """Return the processes that have the file at `path` open: an engine has its log."""
+    return [int(link.parts[2]) for link in Path("/proc").glob("[0-9]*/fd/*") if _leads_to(link, path)]
+
+
+def _leads_to(link: Path, path: Path) -> bool:
+    try:
+        return os.readlink(link) == str(path)  # noqa: PTH115 - the target may be no path at all
+    except OSError:
+        return False
 
 
 def run_folder_in(cwd: Path) -> Path:

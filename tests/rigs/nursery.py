@@ -62,7 +62,7 @@ def child(order: dict[str, Any], soak: Callable[[], None]) -> NoReturn:
         resource.setrlimit(getattr(resource, name), (limit, limit))
     if order["powerless"]:
         give_up_powers()
-    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: PTH123, SIM115
+    sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w", buffering=1)  # noqa: SIM115
     sys.argv = ["soak", *order["args"]]
     code = 1
     try:

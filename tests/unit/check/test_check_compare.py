@@ -6,7 +6,7 @@ from collections.abc import Mapping
 import pytest
 from check_histories import arm_records, finished, key, manifest, records, side, unfinished
 
-from soak.check import compare, exit_code_of
+from soak.check import Stated, compare, exit_code_of
 from soak.facts import Build, Comparison, Expect, Record, Sampling, TurnKey, encode
 
 CONTRACT_CLASS = {
@@ -24,7 +24,7 @@ def compared(
     return compare(
         side("baseline", arm_records("baseline", turns, baseline_bad)),
         side("candidate", arm_records("candidate", turns, candidate_bad)),
-        margin=margin,
+        Stated(margin=margin),
     )
 
 
@@ -72,8 +72,8 @@ def test_the_worked_example_reads_as_the_design_words_it() -> None:
     assert sentence.startswith(
         "Garbage loops 11 → 7 of 500 paired turns in 20 episodes (RR 0.64, 95 % 0.26–1.58; p = 0.39 by McNemar exact on"
         " paired turns; 3 failed in both). Not distinguishable from no change. At these rates 80 % power needs about"
-        " 4,340 turns per arm (2,950 if failures recur on the same turns as they did here); with 500 you could have"
-        " seen 11 → 1."
+        " 4,340 turns per arm (2,950 if failures recur on the same turns as they did here), about 19.6 min of such"
+        " runs; with 500 you could have seen 11 → 1."
     )
     assert "improve" not in sentence.lower()
 
@@ -206,7 +206,7 @@ def test_too_few_pairs_void_the_comparison() -> None:
     """29 pairs are below the scenario's 30, and enough if fewer are asked for."""
     first, second = both(29)
     assert "29 paired turns are below the 30" in compare(side("baseline", first), side("candidate", second)).invalid[0]
-    assert compare(side("baseline", first), side("candidate", second), min_turns=10).invalid == []
+    assert compare(side("baseline", first), side("candidate", second), Stated(min_turns=10)).invalid == []
 
 
 def test_turns_lost_in_one_arm_void_the_comparison() -> None:

@@ -19,11 +19,15 @@ from pathlib import Path
 from soak.classify.pieces import split
 
 REPOSITORY = Path(__file__).parents[3]
-WORDS = (
-    "river stone window market signal copper garden planet engine letter matrix forest yellow bridge silver carbon "
-    "basket camera dragon eleven fabric galaxy hammer island jacket kernel ladder magnet nectar object pencil quartz "
-    "module service handler parser socket buffer cluster thread daemon packet tensor layer branch commit merge deploy"
-).split()
+# fmt: off
+WORDS = [
+    "river", "stone", "window", "market", "signal", "copper", "garden", "planet", "engine", "letter", "matrix",
+    "forest", "yellow", "bridge", "silver", "carbon", "basket", "camera", "dragon", "eleven", "fabric", "galaxy",
+    "hammer", "island", "jacket", "kernel", "ladder", "magnet", "nectar", "object", "pencil", "quartz", "module",
+    "service", "handler", "parser", "socket", "buffer", "cluster", "thread", "daemon", "packet", "tensor", "layer",
+    "branch", "commit", "merge", "deploy",
+]
+# fmt: on
 SENTENCES = (
     "I need to check the file again.",
     "Let me look at the output of the tests.",
@@ -41,10 +45,16 @@ SENTENCES = (
     "But the test still fails with the same error.",
     "Let me try a different approach.",
 )
+# fmt: off
 FOREIGN = (
-    "ですが 받은 ность ไม่ על على ত্র ಗಳ まで 지금 здесь που και στην برای להם ஆகும் ក្នុង 进行 处理 数据 关于 之间 ação przy öffent "
-    "ungen iväg erator Config _fn Flags // => ysz quer sans Λ"
-).split()
+    "ですが", "받은", "ность", "ไม่", "على", "ত্র", "ಗಳ", "まで",
+    "지금", "здесь", "που", "στην", "להם",
+    "ஆகும்", "ក្នុង",
+    "进行", "处理", "数据", "关于", "之间", "ação", "przy", "öffent", "ungen", "iväg",
+    "erator", "Config", "_fn", "Flags",
+    "//", "=>", "ysz", "quer", "sans", "Λ",
+)
+# fmt: on
 
 
 @dataclass(frozen=True)
@@ -103,7 +113,7 @@ def exact_loop(rng: random.Random, period_words: int, repeated_words: int) -> tu
     while True:
         words = honest_prose(rng, 12 * period_words + 200).split(" ")
         unit = " ".join(words[1 : period_words + 1]) + " "
-        if len(unit.split()) * 2 >= period_words and any(char.isalpha() for char in unit):
+        if 2 * sum(word.isalpha() and len(word) > 1 for word in unit.split()) >= period_words:
             break
     copies = max(4, repeated_words // period_words + 1)
     return unit * copies, len(unit)
@@ -143,7 +153,11 @@ def pool_loop(rng: random.Random, words: int) -> str:
 def paraphrase_loop(rng: random.Random, words: int) -> str:
     """Return one passage introduced each time in other words."""
     body = rng.choice(
-        ["```bash\ncd /repo && cargo test\n```\n", "The issue is that the cache is never invalidated.\n", "the parser again.\n"]
+        [
+            "```bash\ncd /repo && cargo test\n```\n",
+            "The issue is that the cache is never invalidated.\n",
+            "the parser again.\n",
+        ]
     )
     starts = ["Running: ", "I need to run: ", "Let me run ", "Now run: ", "OK, running ", "Next: ", "I'll execute: "]
     return "".join(rng.choice(starts) + body for _ in range(words // 9 + 1))
@@ -176,7 +190,9 @@ def babble(rng: random.Random, words: int) -> str:
 
 def marker_loop(rng: random.Random, words: int) -> str:
     """Return a template or tool marker over and over."""
-    unit = rng.choice(["<tool_call>", "<|im_start|>assistant\n<think>\n\n</think>\n\n", "<|im_end|>\n<|im_start|>user\n", "</think>"])
+    unit = rng.choice(
+        ["<tool_call>", "<|im_start|>assistant\n<think>\n\n</think>\n\n", "<|im_end|>\n<|im_start|>user\n", "</think>"]
+    )
     return unit * max(40, words // 4)
 
 
@@ -199,7 +215,9 @@ def word_salad(rng: random.Random, words: int) -> str:
 def code_salad(rng: random.Random, words: int) -> str:
     """Return fragments of real code and shell lines in random order, cut anywhere."""
     source = library_text(rng.randrange(10))
-    return "".join(source[at : at + rng.randrange(2, 7)] for at in (rng.randrange(len(source)) for _ in range(2 * words)))
+    return "".join(
+        source[at : at + rng.randrange(2, 7)] for at in (rng.randrange(len(source)) for _ in range(2 * words))
+    )
 
 
 def broken_bytes(rng: random.Random, words: int) -> str:
@@ -212,7 +230,9 @@ def _english() -> tuple[str, ...]:
     """Return words of the documentation of the standard library: doc strings and comments."""
     text = "\n".join(library_text(at) for at in range(10))
     lines = [line.strip(" #") for line in text.splitlines()]
-    return tuple(" ".join(line for line in lines if line[:1].isupper() and line.count(" ") > 6 and "=" not in line).split())
+    return tuple(
+        " ".join(line for line in lines if line[:1].isupper() and line.count(" ") > 6 and "=" not in line).split()
+    )
 
 
 NEAR: dict[str, Callable[[random.Random, int], str]] = {
@@ -247,14 +267,14 @@ def planted(rng: random.Random, kind: str, lead_chars: int, words: int) -> Plant
     return Planted(kind, lead + (NEAR | SALAD)[kind](rng, words), len(lead))
 
 
-# -- honest and repetitive ----------------------------------------------------------------------------------------------
+# -- honest and repetitive ---------------------------------------------------------------------------------------------
 
 
 def honest(rng: random.Random, rounds: int) -> Iterator[tuple[str, str]]:
     """Yield (category, text) of honest answers, `rounds` of each category, most of them repetitive by nature."""
     for _ in range(rounds):
         yield "agent text", honest_prose(rng, rng.choice([800, 4000, 16000, 60000]))
-        yield "code", library_text(rng.randrange(10))[: rng.choice([4000, 20000, 80000])]
+        yield "code", library_text(rng.randrange(10))[: rng.choice([4000, 20000, 80000])].rpartition("\n\n")[0]
         for name, make in _DOCUMENTS.items():
             yield name, make(rng)
 
@@ -268,7 +288,10 @@ def _pick(rng: random.Random) -> str:
 
 
 def _table(rng: random.Random) -> str:
-    rows = (f"| {i} | {_pick(rng)}-{_pick(rng)} | {rng.choice(['ok', 'fail'])} | {rng.random() * 100:.1f} |" for i in range(300))
+    rows = (
+        f"| {i} | {_pick(rng)}-{_pick(rng)} | {rng.choice(['ok', 'fail'])} | {rng.random() * 100:.1f} |"
+        for i in range(300)
+    )
     return "| id | name | state | score |\n|---|---|---|---|\n" + "\n".join(rows)
 
 
@@ -289,7 +312,15 @@ def _sql(rng: random.Random) -> str:
 def _log(rng: random.Random) -> str:
     row = "2031-06-29T10:{:02d}:{:02d}Z INFO [worker-{}] request id={:08x} path=/api/{} status={} took {} ms"
     return "\n".join(
-        row.format(i // 60 % 60, i % 60, rng.randrange(8), rng.getrandbits(32), _pick(rng), rng.choice([200, 404]), rng.randrange(400))
+        row.format(
+            i // 60 % 60,
+            i % 60,
+            rng.randrange(8),
+            rng.getrandbits(32),
+            _pick(rng),
+            rng.choice([200, 404]),
+            rng.randrange(400),
+        )
         for i in range(300)
     )
 
@@ -308,23 +339,36 @@ def _lockfile(rng: random.Random) -> str:
 
 
 def _yaml(rng: random.Random) -> str:
-    unit = "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {}-{}\n  namespace: prod\nspec:\n  replicas: {}\n  template:\n    spec:\n      containers:\n      - name: main\n        image: registry/{}:1.{}"
-    return "\n---\n".join(unit.format(_pick(rng), i, rng.randrange(1, 5), _pick(rng), rng.randrange(9)) for i in range(40))
+    unit = (
+        "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: {}-{}\n  namespace: prod\nspec:\n  replicas: {}\n"
+        "  template:\n    spec:\n      containers:\n      - name: main\n        image: registry/{}:1.{}"
+    )
+    return "\n---\n".join(
+        unit.format(_pick(rng), i, rng.randrange(1, 5), _pick(rng), rng.randrange(9)) for i in range(40)
+    )
 
 
 def _html(rng: random.Random) -> str:
-    row = '  <tr class="row">\n    <td class="cell">{}</td>\n    <td class="cell">{}</td>\n    <td class="cell num">{}</td>\n  </tr>'
+    cell = '    <td class="cell">{}</td>\n'
+    row = '  <tr class="row">\n' + 3 * cell + "  </tr>"
     return "<table>\n" + "\n".join(row.format(i, _pick(rng), rng.randrange(10**4)) for i in range(200)) + "\n</table>"
 
 
 def _unit_tests(rng: random.Random) -> str:
-    form = "def test_{}_{}(client):\n    response = client.get('/api/{}/{}')\n    assert response.status_code == {}\n    assert response.json()['name'] == '{}'"
-    return "\n\n".join(form.format(_pick(rng), i, _pick(rng), i, rng.choice([200, 404]), _pick(rng)) for i in range(150))
+    form = (
+        "def test_{}_{}(client):\n    response = client.get('/api/{}/{}')\n    assert response.status_code == {}\n"
+        "    assert response.json()['name'] == '{}'"
+    )
+    return "\n\n".join(
+        form.format(_pick(rng), i, _pick(rng), i, rng.choice([200, 404]), _pick(rng)) for i in range(150)
+    )
 
 
 def _hexdump(rng: random.Random) -> str:
     data = rng.randbytes(6000)
-    return "\n".join(f"{i:08x}  " + " ".join(f"{byte:02x}" for byte in data[i : i + 16]) for i in range(0, len(data), 16))
+    return "\n".join(
+        f"{i:08x}  " + " ".join(f"{byte:02x}" for byte in data[i : i + 16]) for i in range(0, len(data), 16)
+    )
 
 
 def _fizzbuzz(rng: random.Random) -> str:
@@ -334,30 +378,58 @@ def _fizzbuzz(rng: random.Random) -> str:
 
 def _identity(rng: random.Random) -> str:
     size = rng.randrange(24, 64)
-    return "[" + ",\n ".join("[" + ", ".join("1" if i == j else "0" for j in range(size)) + "]" for i in range(size)) + "]"
+    return (
+        "[" + ",\n ".join("[" + ", ".join("1" if i == j else "0" for j in range(size)) + "]" for i in range(size)) + "]"
+    )
 
 
 def _json_rows(rng: random.Random) -> str:
-    rows = [{"id": i, "name": _pick(rng), "tags": [_pick(rng), _pick(rng)], "active": rng.random() < 0.5} for i in range(200)]
+    rows = [
+        {"id": i, "name": _pick(rng), "tags": [_pick(rng), _pick(rng)], "active": rng.random() < 0.5}
+        for i in range(200)
+    ]
     return json.dumps(rows, indent=2)
 
 
 def _progress(rng: random.Random) -> str:
     row = "epoch {:3d}/100 [{:<25s}] step {:3d}/50 loss {:.4f} lr 0.0003"
-    return "\n".join(row.format(e, "=" * (s // 2), s, 2.5 / (1 + e * 0.1 + s * 0.002) + rng.random() * 0.02) for e in range(8) for s in range(0, 50, 2))
+    return "\n".join(
+        row.format(e, "=" * (s // 2), s, 2.5 / (1 + e * 0.1 + s * 0.002) + rng.random() * 0.02)
+        for e in range(8)
+        for s in range(0, 50, 2)
+    )
+
+
+_SAYINGS = (
+    ("The build is green.", "ビルドは成功しました。", "빌드가 성공했습니다.", "Сборка прошла успешно."),
+    ("Two tests are slow.", "二つのテストが遅いです。", "테스트 두 개가 느립니다.", "Два теста медленные."),
+    ("Please review the patch.", "パッチを確認してください。", "패치를 검토해 주세요.", "Проверьте исправление."),
+    ("The cache is empty.", "キャッシュは空です。", "캐시가 비어 있습니다.", "Кэш пуст."),
+    (
+        "Restart the server tonight.",
+        "今夜サーバーを再起動してください。",
+        "오늘 밤 서버를 다시 시작하세요.",
+        "Перезапустите сервер.",
+    ),
+    ("We found the cause.", "原因が見つかりました。", "원인을 찾았습니다.", "Мы нашли причину."),
+)
 
 
 def _translation(rng: random.Random) -> str:
-    pairs = [("The build is green.", "ビルドは成功しました。", "빌드가 성공했습니다.", "Сборка прошла."), ("Two tests are slow.", "二つのテストが遅いです。", "테스트 두 개가 느립니다.", "Два теста медленные."), ("Please review the patch.", "パッチを確認してください。", "패치를 검토해 주세요.", "Проверьте патч.")]
-    return "\n".join(f"{i}. EN: {p[0]}\n   JA: {p[1]}\n   KO: {p[2]}\n   RU: {p[3]}" for i, p in enumerate(rng.choice(pairs) for _ in range(12)))
+    order = rng.sample(_SAYINGS, len(_SAYINGS))
+    return "\n".join(f"{i}. EN: {p[0]}\n   JA: {p[1]}\n   KO: {p[2]}\n   RU: {p[3]}" for i, p in enumerate(order))
 
 
 def _checklist(rng: random.Random) -> str:
-    return "\n".join(f"- [{rng.choice(' x')}] Update {_pick(rng)}/{_pick(rng)}.py to use the new interface" for _ in range(200))
+    return "\n".join(
+        f"- [{rng.choice(' x')}] Update {_pick(rng)}/{_pick(rng)}.py to use the new interface" for _ in range(200)
+    )
 
 
 def _names(rng: random.Random) -> str:
-    return "\n".join("".join(rng.choice(string.ascii_lowercase) for _ in range(rng.randrange(3, 12))) for _ in range(500))
+    return "\n".join(
+        "".join(rng.choice(string.ascii_lowercase) for _ in range(rng.randrange(3, 12))) for _ in range(500)
+    )
 
 
 _DOCUMENTS: dict[str, Callable[[random.Random], str]] = {
@@ -382,14 +454,20 @@ _DOCUMENTS: dict[str, Callable[[random.Random], str]] = {
     "zeros": lambda rng: "data = [" + ", ".join("0" for _ in range(rng.randrange(300, 3000))) + "]\nprint(sum(data))\n",
     "zero bytes": _rows(lambda i: f"{16 * i:08x}  " + "00 " * 16, 60, 300),
     "multiplication": lambda rng: "\n".join(" ".join(f"{i * j:4d}" for j in range(1, 25)) for i in range(1, 60)),
-    "csv": lambda rng: "id,region,flag,value\n" + "\n".join(f"{i},eu-west-1,false,{rng.randrange(1000)}" for i in range(1, 600)),
+    "csv": lambda rng: (
+        "id,region,flag,value\n" + "\n".join(f"{i},eu-west-1,false,{rng.randrange(1000)}" for i in range(1, 600))
+    ),
     "base64": lambda rng: base64.encodebytes(rng.randbytes(6000)).decode(),
     "constants": lambda rng: "\n".join(f"    {_pick(rng).upper()}_{_pick(rng).upper()} = {i}," for i in range(300)),
     "css": _rows(lambda i: f".mt-{i} {{\n  margin-top: {4 * i}px;\n}}", 60, 120),
     "bars": lambda rng: "\n".join("#" * rng.randrange(1, 79) for _ in range(200)),
-    "getters": _rows(lambda i: f"    public int get{WORDS[i % 40].title()}{i}() {{ return {WORDS[i % 40]}{i}; }}", 40, 160),
+    "getters": _rows(
+        lambda i: f"    public int get{WORDS[i % 40].title()}{i}() {{ return {WORDS[i % 40]}{i}; }}", 40, 160
+    ),
     "truth table": lambda rng: "\n".join(f"{i:08b} | {i.bit_count() % 2}" for i in range(256)),
-    "requirements": lambda rng: "\n".join(f"{_pick(rng)}-{_pick(rng)}=={rng.randrange(9)}.{rng.randrange(30)}.{rng.randrange(9)}" for _ in range(300)),
+    "requirements": lambda rng: "\n".join(
+        f"{_pick(rng)}-{_pick(rng)}=={rng.randrange(9)}.{rng.randrange(30)}.{rng.randrange(9)}" for _ in range(300)
+    ),
     "checksums": lambda rng: "\n".join(f"{rng.getrandbits(256):064x}  part-{i:03d}.bin" for i in range(100)),
     "same rows": lambda rng: "ok,0,0\n" * rng.randrange(50, 400),
 }

@@ -85,7 +85,7 @@ def test_request_body_keeps_its_parameters_and_ends_on_a_turn_without_answer(tmp
         ([], ""),
         ([{"type": "text", "text": "x", "cache_control": {}}], [{"type": "text", "text": "x"}]),
         (["x"], [{"type": "text", "text": "x"}]),
-        ({"a": 1}, '{"a":1}'),
+        ({"a": 1}, '{"a": 1}'),
         (3, "3"),
     ],
 )
@@ -125,12 +125,12 @@ def test_reasoning_is_kept_apart_under_each_of_its_names(tmp_path: Path) -> None
         assert (message.reasoning, text_of(message.content)) == ("why", "a")
 
 
-def test_arguments_are_verbatim_where_text_and_compact_where_not(tmp_path: Path) -> None:
-    """Broken JSON stays as the model sent it; an object becomes compact JSON and is counted."""
+def test_arguments_are_verbatim_where_text_and_json_where_not(tmp_path: Path) -> None:
+    """Broken JSON stays as the model sent it; an object becomes the JSON most clients write and is counted."""
     episode, repaired, _ = one(
         tmp_path, [USER, calling(call("a", "{oops"), call("b", {"k": [1, 2]})), result("a"), result("b"), ANSWER]
     )
-    assert [item.arguments for item in episode.nodes[1].message.tool_calls] == ["{oops", '{"k":[1,2]}']
+    assert [item.arguments for item in episode.nodes[1].message.tool_calls] == ["{oops", '{"k": [1, 2]}']
     assert repaired == {"tool-call arguments given as an object": 1}
 
 
@@ -225,7 +225,8 @@ def test_tools_are_inferred_where_a_file_has_none(tmp_path: Path) -> None:
 def test_lists_of_messages_and_of_conversations_are_read(tmp_path: Path) -> None:
     """A bare list is one conversation; a list of conversations is several; `messages` may be a JSON string."""
     assert len(read(tmp_path, [USER, ANSWER]).episodes) == 1
-    several = [[USER, ANSWER], {"messages": json.dumps([USER, ANSWER, USER, ANSWER])}, {"other": 1}]
+    other = {"role": "user", "content": "other"}
+    several = [[USER, ANSWER], {"messages": json.dumps([other, ANSWER, USER, ANSWER])}, {"other": 1}]
     imported = read(tmp_path, several)
     assert [len(item.turns) for item in imported.episodes] == [1, 2]
     assert imported.reports[0].dropped == {"an entry that is no conversation": 1}

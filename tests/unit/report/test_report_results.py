@@ -89,10 +89,11 @@ def test_a_comparison_opens_with_verdict_and_sentence_then_what_voids_it() -> No
 def test_markdown_folds_the_figures_away() -> None:
     """One paragraph to read, a table inside details."""
     text = markdown_comparison(comparison())
-    head, figures = text.split("<details>")
+    head, figures, times = text.split("<details>")
     assert head.startswith("**UNKNOWN** — runs/plain → runs/bplain\n\nGarbage 11 → 7 plain\n")
     assert "| garbage\\_loop | 11 of 500 | 7 of 500 | 8 / 4 | -0.80 (-2.45 to 0.72) | 0.64 (0.26 to 1.58) |" in figures
-    assert figures.rstrip().endswith("</details>")
+    assert "- −48.3 min in pairs whose worse turn is garbage\\_loop" in times
+    assert text.count("</details>") == 2
 
 
 def test_unmeasured_comparisons_render() -> None:

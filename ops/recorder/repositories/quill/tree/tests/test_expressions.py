@@ -36,7 +36,7 @@ def test_missing(text):
     assert not value(text)
 
 
-@pytest.mark.parametrize("text", ["", "1 2", "a b", "a.", "a|", "a|nofilter", "(a", "a ==", "a|join(", "a ? b", "and", "|upper"])
+@pytest.mark.parametrize("text", ["", "1 2", "a b", "a.", "a|", "a|nofilter", "(a", "a ==", "a|join(", "a ? b", "|upper"])
 def test_syntax_errors(text):
     with pytest.raises(TemplateSyntaxError):
         Expression(text, "t", 1)

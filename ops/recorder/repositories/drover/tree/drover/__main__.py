@@ -1,0 +1,5 @@
+import sys
+
+from drover.cli import main
+
+sys.exit(main())

@@ -1,0 +1,107 @@
+"""`soak report` and the files that `soak compare` writes: pages and test results, made from run folders alone."""
+
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+import msgspec
+
+from soak.app.comparing import Compared, StoredArm, arms_of, baseline_first, compare_arms
+from soak.errors import UsageError
+from soak.report import ReportArm
+
+_LETTERS = "ABCDEF"
+MAX_ARMS = len(_LETTERS)
+
+
+def page_tools() -> ModuleType:
+    """Return the module that makes pages; raises `UsageError` if what it needs is not installed."""
+    try:
+        from soak.report import html
+    except ModuleNotFoundError as error:
+        raise UsageError(
+            "an HTML page cannot be made",
+            why=f"{error.name} is not installed; it comes with the extra `report`, to keep a plain install small",
+            hint="pip install 'soak[report]'",
+        ) from error
+    return html
+
+
+def report_arms(compared: Compared) -> tuple[ReportArm, ReportArm]:
+    """Return the two sides of a comparison as a report sees them."""
+    return _report_arm("baseline", compared.baseline), _report_arm("candidate", compared.candidate)
+
+
+def comparison_page(compared: Compared) -> str:
+    """Return the HTML page of a comparison; raises `UsageError` without the extra `report`."""
+    page: str = page_tools().comparison_page(compared.comparison, report_arms(compared), compared.gates)
+    return page
+
+
+def runs_page(paths: Sequence[Path]) -> str:
+    """
+    Return one HTML page of the runs at `paths`, judged again; where they have two arms in all, with their comparison.
+
+    Raises `UsageError` without the extra `report` or with more arms than a page can tell apart, `RunFolderError`.
+    """
+    tools = page_tools()
+    arms = [arm for path in paths for arm in arms_of(path)]
+    if len(arms) > MAX_ARMS:
+        raise UsageError(
+            f"{len(arms)} arms do not fit one page",
+            why=f"a plot can tell {MAX_ARMS} apart",
+            hint="make several reports",
+        )
+    if len(arms) == 2:
+        return comparison_page(compare_arms(*baseline_first(*arms)))
+    named = [_report_arm(_short_name(arm, place, len(arms)), arm) for place, arm in enumerate(arms)]
+    summaries = list({arm.run: arm.summary for arm in arms}.values())
+    page: str = tools.runs_page(summaries, named)
+    return page
+
+
+def _short_name(arm: StoredArm, place: int, arms: int) -> str:
+    return arm.history.arm if arms == 1 else _LETTERS[place]
+
+
+def _report_arm(name: str, stored: StoredArm) -> ReportArm:
+    side = stored.history
+    judgements = side.judgements or {}
+    return ReportArm(
+        name=name,
+        label=side.label,
+        run=str(stored.run),
+        manifest=side.manifest,
+        arm=side.arm,
+        summary=side.summary,
+        records=[
+            msgspec.structs.replace(record, judgement=judgements.get(key, record.judgement))
+            for key, record in side.records.items()
+            if key.arm == side.arm
+        ],
+    )
+
+
+def refuse_unwritable(path: Path) -> None:
+    """Raise `UsageError` if no file can be written at `path`, so that nobody waits for a report that is then lost."""
+    if path.is_dir() or not path.parent.is_dir():
+        why = "it is a folder" if path.is_dir() else f"there is no folder {path.parent}"
+        raise UsageError(f"{path} cannot be written", why=why, hint="give the name of a file in a folder that exists")
+
+
+def write_file(path: Path, text: str) -> None:
+    """Write a report, whole or not at all; raises `UsageError` if the file cannot be written."""
+    refuse_unwritable(path)
+    try:
+        with tempfile.NamedTemporaryFile(
+            "w", encoding="utf-8", errors="replace", dir=path.parent, prefix=f".{path.name[:80]}.", delete=False
+        ) as file:
+            file.write(text)
+        made = Path(file.name)
+        made.chmod(0o644)  # a temporary file is made so that nobody else can read it
+        made.replace(path)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written", why=error.strerror or str(error), hint="give a file in a folder you may write"
+        ) from error

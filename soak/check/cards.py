@@ -1,0 +1,122 @@
+"""What was compared: the builds' names, whether they are the same (A/A), and differences a reader must know first."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from soak.check.pairing import ArmHistory, Pairing
+from soak.check.turns import TurnFact
+from soak.check.wording import plural
+from soak.facts import Build, encode
+
+_SHOWN_MAX = 120
+_OURS = ("uvloop", "aiohttp", "msgspec", "python", "system")
+"""Versions on our side that can move a time: event loop, HTTP client, decoder, interpreter, machine."""
+
+
+def same_build(baseline: ArmHistory, candidate: ArmHistory) -> bool:
+    """Return whether both arms ran the same build, whatever their addresses; an unknown version is not the same."""
+    first, second = baseline.card.build, candidate.card.build
+    same = [(build.engine, build.version, build.model, build.speculative, build.settings) for build in (first, second)]
+    return same[0] == same[1] and first.version is not None
+
+
+def build_names(baseline: ArmHistory, candidate: ArmHistory) -> dict[str, str]:
+    """Return a short name of both builds: engine, version, model, and the settings in which they differ."""
+    first, second = baseline.card.build, candidate.card.build
+    names = sorted(_differing(first, second))
+    return {"baseline": _name(first, names), "candidate": _name(second, names)}
+
+
+def same_run(baseline: ArmHistory, candidate: ArmHistory) -> bool:
+    """Return whether both are arms of one run, so that they shared its time."""
+    return baseline.manifest == candidate.manifest
+
+
+def warnings_on(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
+    """Return differences between the two runs' environments that may move a number without any build being better."""
+    return [
+        *_model_difference(baseline.card.build, candidate.card.build),
+        *_environment_differences(baseline, candidate),
+        *_capability_differences(baseline, candidate),
+        *_restarts(baseline, candidate),
+    ]
+
+
+def notes_on(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -> list[str]:
+    """Return what a reader should know before the numbers, short of making them void."""
+    notes = []
+    if same_build(baseline, candidate):
+        notes.append("both arms ran the same build (A/A): what differs here is the noise floor")
+    alone: Sequence[tuple[str, list[TurnFact]]] = (
+        (baseline.label, pairing.baseline_alone),
+        (candidate.label, pairing.candidate_alone),
+    )
+    for label, turns in alone:
+        bad = sum(turn.class_ != "ok" for turn in turns)
+        if turns and pairing.pairs:
+            notes.append(f"{plural(len(turns), 'turn')} finished only in {label} ({bad} not ok), left out here")
+    for label, count in ((side.label, side.summary.turns.indeterminate) for side in (baseline, candidate)):
+        if count:
+            notes.append(f"{label}: {plural(count, 'turn')} broken off by ourselves, not counted")
+    return notes
+
+
+def _differing(first: Build, second: Build) -> dict[str, tuple[Any, Any]]:
+    """Return the settings (speculative config among them) in which two builds differ."""
+    one, other = ({"speculative": build.speculative, **build.settings} for build in (first, second))
+    return {name: (one.get(name), other.get(name)) for name in {**one, **other} if one.get(name) != other.get(name)}
+
+
+def _name(build: Build, names: Sequence[str]) -> str:
+    settings = {"speculative": build.speculative, **build.settings}
+    told = [build.engine or "unknown engine", build.version or "unknown version", build.model]
+    told += [f"{name}={_value(settings.get(name))}" for name in names]
+    return " ".join(told)[: 4 * _SHOWN_MAX]
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}:{_value(part)}" for name, part in value.items())[:_SHOWN_MAX]
+    return encode(value).decode().strip('"')[:_SHOWN_MAX] if isinstance(value, bool | str) else str(value)[:_SHOWN_MAX]
+
+
+def _model_difference(first: Build, second: Build) -> list[str]:
+    if first.model == second.model:
+        return []
+    return [f"the arms serve different models: {first.model} and {second.model}"]
+
+
+def _environment_differences(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
+    first, second = baseline.manifest, candidate.manifest
+    pairs: list[tuple[str, str | None, str | None]] = [("soak", first.soak_version, second.soak_version)]
+    pairs += [(name, first.environment.get(name), second.environment.get(name)) for name in _OURS]
+    told = [f"{name} {one or 'unknown'} and {other or 'unknown'}" for name, one, other in pairs if one != other]
+    return [f"the runs were made in different environments: {', '.join(told)}"] if told else []
+
+
+def _capability_differences(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
+    """Return what one server tells and the other does not: judgements and prompts may then differ by that alone."""
+    first, second = baseline.card.capabilities, candidate.card.capabilities
+    if first is None or second is None:
+        return []
+    one, other = msgspec.to_builtins(first), msgspec.to_builtins(second)
+    told = [
+        f"{name.replace('_', ' ')} {_value(one[name])} and {_value(other[name])}"
+        for name in ("context_tokens", "token_ids", "native_tools", "counts_tokens")
+        if one[name] != other[name]
+    ]
+    return [f"the servers can do different things: {', '.join(told)}"] if told else []
+
+
+def _restarts(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
+    """Return that an engine was restarted: what it had gone wrong with until then began anew."""
+    counts = ((side.label, side.summary.engine.get("restarts") or 0) for side in (baseline, candidate))
+    return [
+        f"the engine of {label} was restarted {plural(count, 'time')} during the run"
+        for label, count in counts
+        if count
+    ]

@@ -1,0 +1,147 @@
+"""Rates with intervals, as plots want them: per class, and in bands along depth and time."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from soak.facts import CLASSES, Comparison, Events, Record, Trend
+from soak.report.arms import ReportArm
+from soak.report.plots import RatePoint
+from soak.stats import wilson
+
+_BANDS = 6
+_AXES = {
+    "depth_tokens": ("Not ok, by depth of the turn", "prompt tokens", ""),
+    "turn": ("Not ok, by place in the conversation", "turn of the conversation", ""),
+    "uptime_s": (
+        "Not ok, by uptime",
+        "time up",
+        "Since the engine's start; where it is unknown, since the first turn.",
+    ),
+}
+_SINCE_FIRST_TURN = ("Not ok, by time", "time since the arm's first turn", "")
+FAILURES = tuple(name for name in CLASSES if name != "ok")
+
+
+@dataclass(frozen=True)
+class Banded:
+    """Turns that are not ok along an axis: `points[band][arm]`, with a label for each band."""
+
+    title: str
+    along: str
+    caption: str
+    labels: tuple[str, ...]
+    points: tuple[tuple[RatePoint, ...], ...]
+
+
+def rate_point(events: int, turns: int) -> RatePoint:
+    """Return a rate with its 95 % interval (Wilson's; of independent turns)."""
+    limits = wilson(events, turns)
+    return RatePoint(events, turns, limits.low, limits.high) if limits else RatePoint(events, turns, 0.0, 1.0)
+
+
+def compared_rates(comparison: Comparison) -> dict[str, list[RatePoint | None]]:
+    """Return each class's rates in the two arms of a comparison, with the intervals it states where it does."""
+    return {
+        name: [
+            _stated(found.baseline, found.baseline_rate.ci95 if found.baseline_rate else None),
+            _stated(found.candidate, found.candidate_rate.ci95 if found.candidate_rate else None),
+        ]
+        for name, found in comparison.classes.items()
+    }
+
+
+def _stated(events: Events, limits: tuple[float, float] | None) -> RatePoint:
+    return RatePoint(events.events, events.turns, *limits) if limits else rate_point(events.events, events.turns)
+
+
+def run_rates(arms: Sequence[ReportArm]) -> dict[str, list[RatePoint | None]]:
+    """Return each class's rates in each arm."""
+    return {
+        name: [rate_point(getattr(arm.summary.turns, name), arm.summary.turns.finished) for arm in arms]
+        for name in FAILURES
+    }
+
+
+def trend_bands(trend: Trend) -> Banded:
+    """Return the bands of a comparison's trend."""
+    label = {"depth_tokens": _tokens, "uptime_s": _time}.get(trend.axis, _plain)
+    return Banded(
+        *_AXES[trend.axis],
+        tuple(_range(band.low, band.high, label) for band in trend.bands),
+        tuple(
+            (
+                rate_point(band.baseline.events, band.baseline.turns),
+                rate_point(band.candidate.events, band.candidate.turns),
+            )
+            for band in trend.bands
+        ),
+    )
+
+
+def depth_bands(arms: Sequence[ReportArm]) -> Banded | None:
+    """Return the arms' turns in bands of equal numbers of turns by prompt tokens; None where no server told them."""
+    values = [[(_prompt(record), record) for record in arm.records if _prompt(record) is not None] for arm in arms]
+    known = sorted(value for side in values for value, _ in side if value is not None)
+    if not known or known[0] == known[-1]:
+        return None
+    edges = sorted({float(known[len(known) * step // _BANDS]) for step in range(_BANDS)})
+    return _banded(_AXES["depth_tokens"], edges, values, _tokens)
+
+
+def uptime_bands(arms: Sequence[ReportArm]) -> Banded | None:
+    """Return the arms' turns in bands of equal time since each arm's first turn."""
+    values = [_uptimes(arm.records) for arm in arms]
+    longest = max((value for side in values for value, _ in side), default=0.0)
+    if longest <= 0:
+        return None
+    return _banded(_SINCE_FIRST_TURN, [longest * step / _BANDS for step in range(_BANDS)], values, _time)
+
+
+def _prompt(record: Record) -> float | None:
+    usage = record.observation.usage if record.observation and record.judgement else None
+    return usage.prompt if usage else None
+
+
+def _uptimes(records: Sequence[Record]) -> list[tuple[float, Record]]:
+    starts = [(record.observation.started_at, record) for record in records if record.observation and record.judgement]
+    first = min((at for at, _ in starts), default=0.0)
+    return [(at - first, record) for at, record in starts]
+
+
+def _banded(
+    axis: tuple[str, str, str],
+    edges: Sequence[float],
+    values: Sequence[Sequence[tuple[float | None, Record]]],
+    label: Callable[[float], str],
+) -> Banded:
+    """Return turns counted between each edge and the next, the last band without an end."""
+    ends = [*edges[1:], None]
+    counts = [[[0, 0] for _ in values] for _ in edges]
+    for arm, side in enumerate(values):
+        for value, record in side:
+            band = sum(edge <= (value or 0.0) for edge in edges[1:])
+            counts[band][arm][0] += record.judgement is not None and record.judgement.class_ != "ok"
+            counts[band][arm][1] += 1
+    labels = tuple(_range(low, high, label) for low, high in zip(edges, ends, strict=True))
+    return Banded(*axis, labels, tuple(tuple(rate_point(*pair) for pair in band) for band in counts))
+
+
+def _range(low: float, high: float | None, label: Callable[[float], str]) -> str:
+    return f"from {label(low)}" if high is None else f"{label(low)}–{label(high)}"
+
+
+def _tokens(value: float) -> str:
+    return f"{value:.0f}" if value < 1000 else f"{value / 1000:.3g}k"
+
+
+def _time(value: float) -> str:
+    if not value:
+        return "0"
+    for limit, unit, size in ((120, "s", 1), (7200, "min", 60)):
+        if value < limit:
+            return f"{value / size:.3g} {unit}"
+    return f"{value / 3600:.3g} h"
+
+
+def _plain(value: float) -> str:
+    return f"{value:g}"

@@ -1,0 +1,256 @@
+"""`app` called directly: sittings of a run against a real server, without a command line."""
+
+import asyncio
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import Ask, FakeServer, Script, make, one
+
+from soak.app.audience import Opening
+from soak.app.judging import check_run, summary_of
+from soak.app.resume import resume
+from soak.app.run import RunOrder, outline_run, run
+from soak.app.sides import ArmSpec, parse_arms
+from soak.errors import CorpusError, RunFolderError, TargetError, UsageError
+from soak.facts import EngineSample, Event, Record, Signal, TurnKey
+from soak.store import RunFolder
+
+
+class Heard:
+    """An audience that keeps what it hears, and may act on an event."""
+
+    def __init__(self) -> None:
+        self.steps: list[str] = []
+        self.openings: list[Opening] = []
+        self.events: list[Event] = []
+        self.records: list[Record] = []
+        self.samples: list[EngineSample] = []
+        self.closed = 0
+        self.on_start = lambda key: None
+
+    def preparing(self, step: str, detail: str) -> None:
+        self.steps.append(step)
+
+    def opening(self, opening: Opening) -> None:
+        self.openings.append(opening)
+
+    def started(self, key: TurnKey) -> None:
+        self.on_start(key)
+
+    def signal(self, key: TurnKey, signal: Signal) -> None:
+        pass
+
+    def ended(self, record: Record) -> None:
+        self.records.append(record)
+
+    def event(self, event: Event) -> None:
+        self.events.append(event)
+
+    def sample(self, sample: EngineSample) -> None:
+        self.samples.append(sample)
+
+    def closing(self) -> None:
+        self.closed += 1
+
+    @property
+    def kinds(self) -> list[str]:
+        return [event.kind for event in self.events]
+
+
+class Served:
+    """A FakeServer on a loop of its own, in a thread, since `app.run` runs its own loop here."""
+
+    def __init__(self, server: FakeServer) -> None:
+        self.server = server
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._thread.start()
+        self._do(server.start())
+
+    def _do(self, what: Any) -> None:
+        asyncio.run_coroutine_threadsafe(what, self._loop).result(10)
+
+    def close(self) -> None:
+        self._do(self.server.stop())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(10)
+        self._loop.close()
+
+
+@pytest.fixture
+def served() -> Iterator[FakeServer]:
+    """A running server that answers well; `served.policy` may be changed."""
+    running = Served(FakeServer(one("none")))
+    yield running.server
+    running.close()
+
+
+def order(server: FakeServer, folder: Path, **overrides: Any) -> RunOrder:
+    """Return the order of a run of the smoke scenario."""
+    given = {"budget.passes": "1", "retries.wait_max_s": "0.05"}
+    given |= {name.replace("__", "."): str(value) for name, value in overrides.items()}
+    return RunOrder(scenario="smoke", overrides=given, arms=parse_arms([], server.url), folder=folder)
+
+
+def test_a_run_tells_its_audience_what_happens(served: FakeServer, tmp_path: Path) -> None:
+    """The audience hears preparation, one opening, each turn's end, engine samples, the end; and is closed once."""
+    heard = Heard()
+    result = run(order(served, tmp_path / "run"), heard)
+    assert heard.steps == ["asking"]
+    assert [(one.folder, one.planned_turns, one.done) for one in heard.openings] == [(tmp_path / "run", 11, 0)]
+    assert len(heard.records) == 11
+    assert len(heard.samples) >= 2
+    assert heard.kinds == ["ended"]
+    assert heard.closed == 1
+    assert result.summary.state == "complete"
+    assert result.summary.verdict == "pass"
+
+
+def test_the_summary_is_a_function_of_the_folder(served: FakeServer, tmp_path: Path) -> None:
+    """What `run` returns, what is read back, and what is judged again are the same summary."""
+    result = run(order(served, tmp_path / "run"), Heard())
+    assert summary_of(RunFolder.open(tmp_path / "run")) == result.summary
+    assert check_run(tmp_path / "run") == result.summary
+
+
+def test_given_and_defaulted_settings_are_kept_apart(served: FakeServer, tmp_path: Path) -> None:
+    """The manifest holds the resolved scenario, and beside it only what was said on the command line."""
+    run(order(served, tmp_path / "run", sampling__max_tokens=300), Heard())
+    manifest = RunFolder.open(tmp_path / "run").manifest
+    assert manifest.scenario["sampling"]["max_tokens"] == 300
+    assert manifest.scenario["sampling"]["top_p"] == 0.95
+    assert "top_p" not in str(manifest.given)
+    assert "300" in str(manifest.given)
+    assert manifest.arms[0].given_target == served.url
+
+
+def interrupt() -> None:
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def interrupt_after(heard: Heard, ends: int) -> None:
+    """Send one Ctrl-C at the first start after so many ends."""
+    sent: list[TurnKey] = []
+
+    def on_start(key: TurnKey) -> None:
+        if len(heard.records) >= ends and not sent:
+            sent.append(key)
+            interrupt()
+
+    heard.on_start = on_start
+
+
+def test_an_interrupt_in_a_hung_warm_up_ends_the_run(served: FakeServer, tmp_path: Path) -> None:
+    """Ctrl-C while the warm-up request hangs ends the run at once, with nothing sent of the plan."""
+
+    def policy(ask: Ask) -> Script:
+        if ask.max_tokens == 8 and ask.body.get("stream"):
+            threading.Timer(0.1, interrupt).start()
+            return make("silent_first", ask)
+        return make("none", ask)
+
+    served.policy = policy
+    heard = Heard()
+    result = run(order(served, tmp_path / "run"), heard)
+    assert result.summary.state == "interrupted"
+    assert result.summary.arms["candidate"].turns.not_reached == 11
+    served.policy = one("none")
+    assert resume(tmp_path / "run", target=None, api_key=None, audience=Heard()).summary.verdict == "pass"
+
+
+def test_handlers_of_signals_are_put_back(served: FakeServer, tmp_path: Path) -> None:
+    """After a run Ctrl-C means again what it meant before."""
+    before = (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM))
+    run(order(served, tmp_path / "run"), Heard())
+    assert (signal.getsignal(signal.SIGINT), signal.getsignal(signal.SIGTERM)) == before
+
+
+def test_stop_if_counts_over_sittings(served: FakeServer, tmp_path: Path) -> None:
+    """A threshold on counts sees the turns of earlier sittings: errors before a resume are not forgotten."""
+    served.policy = one("no_finish")
+    heard = Heard()
+    ends = {"thresholds.stop_if": '["turns.error >= 4"]', "load.in_flight": "1", "budget.passes": "3"}
+    first = order(served, tmp_path / "run")
+    first = RunOrder(scenario="smoke", overrides={**first.overrides, **ends}, arms=first.arms, folder=first.folder)
+    interrupt_after(heard, 2)
+    assert run(first, heard).summary.state == "interrupted"
+    before = len(heard.records)
+    assert 2 < before < 4
+    again = Heard()
+    result = resume(tmp_path / "run", target=None, api_key=None, audience=again)
+    assert result.summary.state == "stopped"
+    assert before + len(again.records) == 4
+
+
+def test_resume_of_a_finished_run_sends_nothing(served: FakeServer, tmp_path: Path) -> None:
+    """Resuming a run that is done changes no turn and comes to the same verdict."""
+    first = run(order(served, tmp_path / "run"), Heard()).summary
+    seeds = [request.body for request in served.chats if request.body and "seed" in request.body]
+    again = resume(tmp_path / "run", target=None, api_key=None, audience=Heard()).summary
+    assert [request.body for request in served.chats if request.body and "seed" in request.body] == seeds
+    assert (again.verdict, again.arms["candidate"].turns) == (first.verdict, first.arms["candidate"].turns)
+
+
+def test_resume_can_follow_a_server_that_moved(served: FakeServer, tmp_path: Path) -> None:
+    """`target` takes the place of the stored URL, if the same build answers there."""
+    heard = Heard()
+    interrupt_after(heard, 3)
+    assert run(order(served, tmp_path / "run"), heard).summary.state == "interrupted"
+    elsewhere = Served(FakeServer(one("none")))
+    try:
+        result = resume(tmp_path / "run", target=elsewhere.server.url, api_key=None, audience=Heard())
+    finally:
+        elsewhere.close()
+    assert result.summary.arms["candidate"].turns.finished == 11
+    assert any(request.body and "seed" in request.body for request in elsewhere.server.chats)
+
+
+def test_resume_refuses_another_engine(served: FakeServer, tmp_path: Path) -> None:
+    """The same URL with another engine version behind it is not the build the run was begun with."""
+    run(order(served, tmp_path / "run"), Heard())
+    served.engine.version = "0.99.0"
+    with pytest.raises(TargetError, match="is not the build"):
+        resume(tmp_path / "run", target=None, api_key=None, audience=Heard())
+
+
+def test_nothing_is_written_where_nothing_can_begin(served: FakeServer, tmp_path: Path) -> None:
+    """A corpus that is not there and a target that refuses leave no run folder."""
+    with pytest.raises(CorpusError):
+        run(order(served, tmp_path / "run", corpus="absent"), Heard())
+    served.engine.requires_key = "key-that-was-not-given"
+    with pytest.raises(TargetError, match="does not let us in"):
+        run(order(served, tmp_path / "run"), Heard())
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_taken_folder_is_refused_before_anything_is_asked(served: FakeServer, tmp_path: Path) -> None:
+    """A folder with something in it is refused before the target hears of us."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "x").write_text("x")
+    with pytest.raises(RunFolderError):
+        run(order(served, tmp_path / "run"), Heard())
+    assert not served.received
+
+
+def test_the_outline_sends_nothing(served: FakeServer, tmp_path: Path) -> None:
+    """An outline is made from scenario and corpus alone."""
+    assert outline_run(order(served, tmp_path / "run")).turns == 11
+    assert not served.received
+
+
+def test_arms_from_the_command_line() -> None:
+    """One target is the candidate, none the local build; two arms keep their names and order; clashes are refused."""
+    assert parse_arms([], "http://x") == (ArmSpec(name="candidate", target="http://x"),)
+    assert parse_arms([], None) == (ArmSpec(name="candidate", target="local"),)
+    assert parse_arms(["a=http://x?y=z", "b=local"], None) == (
+        ArmSpec(name="a", target="http://x?y=z"),
+        ArmSpec(name="b", target="local"),
+    )
+    for arms, target in ((["a=x"], "y"), (["a=x", "a=y"], None), (["a=x", "b=y", "c=z"], None), (["a"], None)):
+        with pytest.raises(UsageError):
+            parse_arms(arms, target)

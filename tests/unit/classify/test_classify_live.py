@@ -1,0 +1,96 @@
+"""While the answer streams: one signal per loop, none for what is explained or ended."""
+
+import random
+
+import pytest
+from unit.classify.planted import honest_prose, library_text, token_ids
+from unit.classify.turns import answer
+
+from soak.classify import DEFAULTS, Context, TurnJudge
+from soak.classify.tracker import Tracker
+from soak.facts import Chunk, Message, Signal, ToolCallDelta
+
+SENTENCE = "The slice ends one row late, so the last row is read twice. "
+
+
+def signals(text: str, context: Context | None = None, *, ids: bool = False, size: int = 7) -> list[Signal]:
+    """Return the signals of a text sent in chunks of `size` characters or tokens."""
+    judge = TurnJudge(context or Context())
+    tokens = token_ids(text)
+    if ids:
+        width = len(text) // len(tokens) + 1
+        chunks = [
+            Chunk(
+                content=text[k * size * width : (k + 1) * size * width] or "x",
+                token_ids=tokens[k * size : (k + 1) * size],
+            )
+            for k in range(len(tokens) // size + 1)
+        ]
+    else:
+        chunks = [Chunk(content=text[at : at + size]) for at in range(0, len(text), size)]
+    return [signal for chunk in chunks if (signal := judge.push(chunk)) is not None]
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_one_signal_per_loop(ids: bool) -> None:
+    """A loop gives one signal, soon after it is certain, and a second loop after honest text a second one."""
+    lead = honest_prose(random.Random(4), 4000)
+    once = signals(lead + SENTENCE * 200, ids=ids)
+    assert len(once) == 1
+    assert once[0].certain
+    assert once[0].at_token < len(token_ids(lead)) * 3 + 2000
+    assert len(signals(SENTENCE * 200 + library_text(1)[:30_000] + "again the lamp " * 900, ids=ids)) == 2
+
+
+def test_honest_text_gives_none() -> None:
+    """Ten files of code give no signal."""
+    assert signals("".join(library_text(at)[:20_000] for at in range(10)), size=64) == []
+
+
+def test_explained_loop_gives_none() -> None:
+    """What the recorded answer repeats too is no news."""
+    text = SENTENCE * 200
+    assert signals(text, Context(reference=Message(role="assistant", content=text))) == []
+
+
+def test_data_needs_more() -> None:
+    """Rows of zeros give a signal only with four times the evidence."""
+    assert signals("0, 0, 0, 0,\n" * 60) == []
+    assert len(signals("0, 0, 0, 0,\n" * 2000, size=50)) == 1
+
+
+def test_reasoning_and_arguments_are_watched() -> None:
+    """Loops in reasoning and in each tool call are noticed too."""
+    judge = TurnJudge(Context())
+    got = [judge.push(Chunk(reasoning=SENTENCE)) for _ in range(200)]
+    assert sum(signal is not None for signal in got) == 1
+    judge = TurnJudge(Context())
+    delta = (ToolCallDelta(index=3, arguments="grep -rn lamp . ; "),)
+    got = [judge.push(Chunk(tool_calls=delta)) for _ in range(400)]
+    assert sum(signal is not None for signal in got) == 1
+
+
+def test_ids_that_stop_coming() -> None:
+    """If a chunk comes without ids the text is watched from there on, and the end decides by what was stored."""
+    judge = TurnJudge(Context())
+    judge.push(Chunk(content="a", token_ids=(1,)))
+    for _ in range(200):
+        judge.push(Chunk(content=SENTENCE))
+    assert judge.finish(answer("a" + SENTENCE * 200)).class_ == "garbage_loop"
+
+
+def test_stored_answer_decides() -> None:
+    """If something else was stored than was pushed, the stored answer is judged."""
+    judge = TurnJudge(Context())
+    judge.push(Chunk(content="Something else entirely."))
+    assert judge.finish(answer(SENTENCE * 90)).class_ == "garbage_loop"
+
+
+def test_tracker_memory_is_bounded() -> None:
+    """After a quarter of a million different tokens the tracker holds no more than its horizon."""
+    tracker = Tracker(DEFAULTS)
+    for start in range(0, 250_000, 1000):
+        tracker.feed(list(range(start, start + 1000)))
+    assert tracker.seen == 250_000
+    assert len(tracker._recent) <= 12_000
+    assert len(tracker._new) + len(tracker._old) <= 12_000

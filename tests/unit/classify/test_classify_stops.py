@@ -1,0 +1,116 @@
+"""Early stops, with and without a recorded answer."""
+
+import pytest
+from unit.classify.turns import answer, judged, kinds
+
+from soak.classify import Context, judge
+from soak.classify.structure import announces, half_word, json_prefix, missing_items, open_fence, short_hunk
+from soak.facts import Message, ToolCall
+
+CALL = (ToolCall(id="c", name="run", arguments="{}"),)
+CALLED = Context(reference=Message(role="assistant", content="I look.", tool_calls=CALL), reference_tokens=40)
+
+
+def recorded(text: str, tokens: int = 100) -> Context:
+    """Return a context whose recorded answer is `text`."""
+    return Context(reference=Message(role="assistant", content=text), reference_tokens=tokens)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "",
+        "  \n\n ",
+        "<think>I will look at it.</think>",
+        "<think>I will look at",
+        "```python\ndef lamp():\n    return",
+        '[{"a": 1}, {"a":',
+        "The reader opens the file and hands the rows to the",
+        "| a | b |\n|---|---|\n| 1 | 2 |\n| 3 |",
+        "There are three steps:\n\n1. Open the file.\n2. Read the",
+    ],
+)
+def test_cut_structures_need_no_record(content: str) -> None:
+    """Nothing at all, open fences and JSON, and sentences that cannot end there are early stops by themselves."""
+    assert judged(content).class_ == "early_stop"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "Done.",
+        "42",
+        "src/lamp.py",
+        "Yes",
+        "All tests pass now",
+        "Changed files:\n- lamp.py\n- door.py",
+        "| a | b |\n|---|---|\n| 1 | 2 |",
+        "Run this:\n\n```\npytest -q\n```",
+        '{"a": 1}',
+        "Shall I also update the docs?",
+        "Let me know if you want the docs updated too.",
+        "It costs 3 euros (about 4 dollars)",
+    ],
+)
+def test_complete_answers(content: str) -> None:
+    """Short answers, lists, tables, closed structures and offers are complete, also beside a longer record."""
+    assert judged(content).class_ == "ok"
+    assert judged(content, context=recorded("Everything works, and the docs are updated as well. " * 4)).class_ == "ok"
+
+
+def test_prefix_of_the_record() -> None:
+    """An answer that breaks off inside a line of the recorded answer is early; one that ends a sentence is not."""
+    context = recorded("[ROW] id=4 owner=lamp\n[ROW] id=5 owner=door")
+    assert judged("[ROW] id=4 owner=", context=context).class_ == "early_stop"
+    assert judged("[ROW] id=4 owner=lamp", context=context).class_ == "ok"
+
+
+def test_one_token_of_many() -> None:
+    """One word where the record goes on is early, a number is not."""
+    context = recorded("I found the cause in the reader and fixed it there.", 60)
+    assert judged("The", context=context, tokens=1).class_ == "early_stop"
+    assert judged("7", context=context, tokens=1).class_ == "ok"
+
+
+@pytest.mark.parametrize(
+    "content", ["I see. Let me open the module:", "The import is wrong. Let me fix that.", "Now I will run the tests."]
+)
+def test_announced_call(content: str) -> None:
+    """An announced action without a call is early where the record called a tool, and not where it did not."""
+    assert judged(content, context=CALLED).class_ == "early_stop"
+    assert judged(content, context=recorded("Let me sum up.")).class_ == "ok"
+
+
+def test_a_call_is_a_deliverable() -> None:
+    """An answer with a valid call is complete, however its text ends."""
+    assert judged("Let me open the module:", "tool_calls", CALLED, tool_calls=CALL).class_ == "ok"
+
+
+def test_reasoning_only() -> None:
+    """Reasoning without content or call is an early stop of its own kind."""
+    judgement = judged("", reasoning="First the tests.")
+    assert judgement.class_ == "early_stop"
+    assert kinds(judgement) == ["reasoning_only"]
+
+
+def test_refusal_is_an_answer() -> None:
+    """A refusal is what the model had to say."""
+    assert judged("", refusal="I cannot help with that.").class_ == "ok"
+
+
+def test_limit_is_not_early() -> None:
+    """What the limit cut is max_tokens, not early."""
+    assert judge(answer("The reader opens the", "length"), Context()).class_ == "max_tokens"
+
+
+def test_structure() -> None:
+    """The single signs see what they are named after, and nothing in complete text."""
+    assert open_fence("a\n```py\nx\n```\nb\n````\n```\n") == 16
+    assert open_fence("```\nx\n```") is None
+    assert json_prefix('{"a": [1, {"b": "c')
+    assert not json_prefix('{"a": 1}') and not json_prefix("{x} is a set") and not json_prefix("[1] see the note")
+    assert short_hunk("@@ -1,9 +1,9 @@\n a\n-b\n+c\n") == 0
+    assert short_hunk("@@ -1,2 +1,2 @@\n a\n-b\n+c\n") is None
+    assert announces("OK. Now I run it:") and not announces("Please confirm, and I'll go on.")
+    assert missing_items("Four steps are left:\n1. a\n2. b") and not missing_items("Two steps:\n1. a\n2. b")
+    assert half_word("a restart lo", "a restart loses it") and not half_word("a restart", "a restart loses it")

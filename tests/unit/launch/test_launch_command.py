@@ -1,0 +1,79 @@
+from pathlib import Path
+
+import pytest
+from launch_builds import scripted
+
+from soak.errors import LaunchError
+from soak.facts import Build
+from soak.launch import LOCAL, Prepared
+from soak.launch.command import ServerCommand, command_for
+
+
+def served(*extra_flags: str, **changes: object) -> ServerCommand:
+    spec = scripted("serve", speculative={"method": "ngram"}, prefix_cache=True, **changes)
+    prepared = Prepared(spec=spec, folder=Path("/b"), python=Path("/b/venv/bin/python"), model_path=Path("/m"))
+    return command_for(prepared, 8000, extra_flags, {"PATH": "/bin", "OPENAI_API_KEY": "s3cret"})
+
+
+def built(*extra_flags: str) -> Build:
+    return served(*extra_flags).build
+
+
+def test_the_build_says_what_is_on() -> None:
+    """Without further flags the build is the spec's: speculation and prefix cache as given there."""
+    build = built()
+    assert build.speculative == {"method": "ngram"}
+    assert build.settings["speculation"] is True
+    assert build.settings["prefix_cache"] is True
+    assert "extra_flags" not in build.settings
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ('--speculative-config={"method":"eagle"}',),
+        ("--speculative-config", '{"method":"eagle"}'),
+        ('-sc={"method":"mtp"}', '-sc={"method":"eagle"}'),
+    ],
+)
+def test_the_last_speculative_config_holds(flags: tuple[str, ...]) -> None:
+    """A speculative config among the extra flags replaces the spec's, in either spelling, the last one last."""
+    assert built(*flags).speculative == {"method": "eagle"}
+
+
+def test_a_prefix_cache_switched_off_is_said_to_be_off() -> None:
+    """Of contradicting flags the last one holds."""
+    assert built("--no-enable-prefix-caching").settings["prefix_cache"] is False
+    assert built("--no-enable-prefix-caching", "--enable-prefix-caching").settings["prefix_cache"] is True
+    assert built("--no-enable-prefix-caching").settings["extra_flags"] == ["--no-enable-prefix-caching"]
+
+
+@pytest.mark.parametrize("flags", [("--speculative-config=nonsense",), ("--speculative-config",), ("-sc", "[1]")])
+def test_a_speculative_config_that_is_no_object_is_refused(flags: tuple[str, ...]) -> None:
+    """A speculative config that is not a JSON object is refused before anything is started."""
+    with pytest.raises(LaunchError, match="not a JSON object"):
+        built(*flags)
+
+
+def test_placeholders_are_filled_in_words_flags_and_environment() -> None:
+    """Port, model, name, Python and cores stand where the spec has their placeholders; a given key does not."""
+    command = served(
+        command=("{python}", "{model}"), flags=("--port={port}", "--name={served}"), environment={"THREADS": "{cores}"}
+    )
+    assert command.words[:4] == ("/b/venv/bin/python", "/m", "--port=8000", "--name=echo")
+    assert int(command.environment["THREADS"]) >= 1
+    assert "s3cret" not in str(command)
+
+
+def test_flags_change_the_build_but_not_its_environment() -> None:
+    """Builds that differ in flags only have one installation and two fingerprints."""
+    one, two = scripted("serve"), scripted("serve", flags=("--x",))
+    assert one.folder == two.folder
+    assert one.fingerprint != two.fingerprint
+
+
+def test_the_local_build_never_prefills_a_prompt_in_pieces() -> None:
+    """The batch holds a whole context and chunked prefill is off, since seeded requests kill this engine otherwise."""
+    flags = dict(flag.partition("=")[::2] for flag in LOCAL.flags)
+    assert "--no-enable-chunked-prefill" in flags
+    assert int(flags["--max-num-batched-tokens"]) >= int(flags["--max-model-len"])

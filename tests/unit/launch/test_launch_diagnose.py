@@ -1,0 +1,42 @@
+import pytest
+
+from soak.launch.diagnose import diagnose
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "kind"),
+    [
+        (1, "OSError: [Errno 28] No space left on device", "disk"),
+        (1, "RuntimeError: [enforce fail] DefaultCPUAllocator: can't allocate memory: you tried 9 bytes", "memory"),
+        (1, "ValueError: Available memory on node 0 is less than desired CPU memory utilization (0.92)", "memory"),
+        (1, "OSError: [Errno 98] Address already in use", "port"),
+        (1, "RuntimeError: operator torchvision::nms does not exist", "packages"),
+        (1, "importlib.metadata.PackageNotFoundError: No package metadata was found for vllm", "packages"),
+        (1, "libfoo.so: undefined symbol: _ZN3c10", "packages"),
+        (1, "ERROR: No matching distribution found for torch==2.13.0+cpu", "network"),
+        (2, "api_server.py: error: unrecognized arguments: --frobnicate", "flags"),
+        (1, "ValueError: Model architectures ['Foo'] are not supported for now.", "model"),
+        (-9, "INFO loading", "memory"),
+        (-4, "INFO loading", "machine"),
+        (-15, "INFO loading", "unknown"),
+        (None, "INFO loading", "unknown"),
+    ],
+)
+def test_a_death_is_told_by_its_code_and_last_lines(code: int | None, line: str, kind: str) -> None:
+    """Each cause of death that we know is recognised, and its line is quoted in the reason."""
+    found = diagnose(code, ("INFO starting", line, "INFO shutting down"))
+    assert found.kind == kind
+    assert found.hint
+    if kind not in ("memory", "machine", "unknown"):
+        assert line in found.why
+
+
+def test_the_cause_comes_before_its_consequences() -> None:
+    """A full disk that ends in an ImportError is a full disk."""
+    lines = ("OSError: [Errno 28] No space left on device", "ImportError: cannot import name x")
+    assert diagnose(1, lines).kind == "disk"
+
+
+def test_a_death_without_a_word_is_said_to_be_one() -> None:
+    """Without any log line the exit code is all there is to say."""
+    assert diagnose(7, ()).why == "it ended with exit code 7 without a word"

@@ -1,0 +1,276 @@
+"""One turn: what fits, what is clamped, what is skipped, what is sent again; and the gate of a server that is away."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fakes import Ask, FakeEngine, FakeServer, Script, context_message, make, one, status
+from rigs.replaying import Rig, conversation, scenario, until
+
+from soak.facts import Load, Record, Sampling
+
+
+def small(context_tokens: int, **options: Any) -> FakeEngine:
+    """Return an engine with a small context."""
+    return FakeEngine(context_tokens=context_tokens, **options)
+
+
+def rising(rig: Rig) -> list[Record]:
+    """Return the records of a one-conversation run by turn."""
+    return [record for _, record in sorted(rig.final().items())]
+
+
+@pytest.mark.parametrize("counts", [True, False], ids=["counted by the server", "learned from refusals"])
+async def test_max_tokens_is_clamped_then_turns_are_skipped(tmp_path: Path, counts: bool) -> None:
+    """As a context fills up, turns are sent whole, then clamped (and recorded so), then skipped with a reason."""
+    engine = small(500, tokenize=counts)
+    settings = scenario(sampling=Sampling(max_tokens=300), load=Load(in_flight=1))
+    rig = Rig(tmp_path / "run", settings, [conversation("a", 10, size=200)])
+    async with FakeServer(engine=engine) as server:
+        await rig.sit({"candidate": server})
+        sent = [request.body["max_tokens"] for request in server.chats if request.body]
+    rig.assert_all_done()
+    records = rising(rig)
+    outcomes = [record.outcome for record in records]
+    fits = outcomes.index("skipped")
+    assert outcomes == ["finished"] * fits + ["skipped"] * (10 - fits)
+    assert 2 <= fits <= 6
+    clamped = [record.observation.clamped for record in records[:fits] if record.observation]
+    assert clamped == sorted(clamped)
+    assert clamped[0] is False
+    assert clamped[-1] is True
+    observed = [record.observation.max_tokens for record in records[:fits] if record.observation]
+    assert observed[0] == 300
+    assert observed == sorted(observed, reverse=True)
+    assert set(observed) <= set(sent)
+    assert "does not fit the context of 500" in (records[fits].reason or "")
+    assert all("begins with a prefix" in (record.reason or "") for record in records[fits + 1 :])
+    assert all(record.judgement and record.judgement.class_ != "error" for record in records[:fits])
+
+
+async def test_a_refusal_for_length_is_sent_again_clamped(tmp_path: Path) -> None:
+    """A 400 that names the context, from a server whose context was unknown, leads to one clamped request."""
+    rig = Rig(tmp_path / "run", scenario(sampling=Sampling(max_tokens=5000), load=Load(in_flight=1)),
+              [conversation("a", 3)], capabilities={"context_tokens": None, "counts_tokens": False})  # fmt: skip
+    async with FakeServer(engine=small(1000)) as server:
+        await rig.sit({"candidate": server})
+        statuses = [
+            attempt.status for record in rising(rig) if record.observation for attempt in record.observation.attempts
+        ]
+    assert rig.classes() == {"ok": 3}
+    assert statuses == [400, 200, 200, 200], "later turns are clamped before they are sent"
+    assert all(record.observation and record.observation.clamped for record in rising(rig))
+
+
+async def test_a_refusal_of_the_prompt_itself_is_a_skip(tmp_path: Path) -> None:
+    """A 400 that says the prompt alone is too long ends the start as skipped, with the server's numbers."""
+
+    def policy(ask: Ask) -> Script:
+        return status(400, context_message(8192, 9000, ask.max_tokens), kind="BadRequestError")
+
+    rig = Rig(tmp_path / "run", scenario(), [conversation("a", 3)], capabilities={"context_tokens": None})
+    async with FakeServer(policy) as server:
+        await rig.sit({"candidate": server})
+    rig.assert_all_done()
+    assert rig.outcomes() == {"skipped": 3}
+    assert rising(rig)[0].reason == "prefix of 9000 tokens does not fit the context of 8192"
+    assert len(server.chats) == 1
+
+
+async def test_another_branch_of_the_tree_is_not_skipped(tmp_path: Path) -> None:
+    """Only turns that continue a prefix that was too long are skipped for it; each conversation is judged alone."""
+    rig = Rig(tmp_path / "run", scenario(), [conversation("long", 4, size=900), conversation("short", 4, size=20)])
+    async with FakeServer(engine=small(300)) as server:
+        await rig.sit({"candidate": server})
+    rig.assert_all_done()
+    skipped = {key.episode for key, record in rig.final().items() if record.outcome == "skipped"}
+    assert skipped == {"long"}
+
+
+async def test_attempts_are_recorded(tmp_path: Path) -> None:
+    """A 503 and its retry are one finished turn with two attempts, in the history."""
+    rig = Rig(tmp_path / "run", scenario(), [conversation("a", 2)])
+    async with FakeServer(one("http_503_once")) as server:
+        await rig.sit({"candidate": server})
+    assert rig.classes() == {"ok": 2}
+    for record in rising(rig):
+        assert record.observation is not None
+        assert [attempt.status for attempt in record.observation.attempts] == [503, 200]
+
+
+async def test_what_is_sent_is_what_is_recorded(tmp_path: Path) -> None:
+    """A start names seed and prefix of its request; the prefix can be read back as it was sent."""
+    rig = Rig(tmp_path / "run", scenario(), [conversation("a", 3)])
+    async with FakeServer() as server:
+        await rig.sit({"candidate": server})
+        bodies = {request.body["seed"]: request.body for request in server.chats if request.body}
+    assert rig.folder is not None
+    with rig.folder.history() as history:
+        for started in history.starts():
+            stored = [message.content for message in history.prefix(started.prefix)]
+            assert stored == [message["content"] for message in bodies[started.seed]["messages"]]
+
+
+async def test_the_bytes_of_bad_turns_are_kept(tmp_path: Path) -> None:
+    """The raw stream is kept of turns that are not ok, and of these only."""
+    rig = Rig(tmp_path / "run", scenario(load=Load(in_flight=1)), [conversation("a", 6)])
+
+    def policy(ask: Ask) -> Script:
+        return make("error_event" if ask.ordinal % 2 else "none", ask)
+
+    async with FakeServer(policy) as server:
+        await rig.sit({"candidate": server})
+    assert rig.folder is not None
+    with rig.folder.history() as history:
+        for key, record in history.final().items():
+            raw = history.raw(key)
+            bad = record.judgement is not None and record.judgement.class_ != "ok"
+            assert (raw is not None) == bad
+            assert not bad or b"EngineCore died" in (raw or b"")
+    assert rig.classes() == {"ok": 3, "error": 3}
+
+
+async def test_a_loop_is_cut_where_the_scenario_says_so(tmp_path: Path) -> None:
+    """With `on_loop: cut` a certain loop is closed long before max_tokens, and still is a garbage loop."""
+    settings = scenario(sampling=Sampling(max_tokens=6000), on_loop="cut")
+    rig = Rig(tmp_path / "run", settings, [conversation("a", 1)])
+
+    def policy(ask: Ask) -> Script:
+        return make("loop", replace(ask, gap_s=0.0005))
+
+    async with FakeServer(policy) as server:
+        await rig.sit({"candidate": server})
+        await until(lambda: server.chats[0].hung_up)
+    (record,) = rising(rig)
+    assert record.observation is not None
+    assert record.observation.ending == "cut"
+    assert rig.classes() == {"garbage_loop": 1}
+
+
+# -- the gate -----------------------------------------------------------------------------------------------------
+
+
+async def test_turns_wait_for_a_server_that_is_away(tmp_path: Path) -> None:
+    """Connections refused shut the gate: it is told live, no turn is lost, and all are sent when the server is back."""
+    rig = Rig(tmp_path / "run", scenario(), [conversation(name, 3) for name in "abc"])
+    server = FakeServer()
+    await server.start()
+    await server.stop()
+
+    async def comes_back() -> None:
+        await until(lambda: "server_down" in rig.ear.kinds)
+        for _ in range(5):
+            rig.clock.advance(10)
+            await asyncio.sleep(0.02)
+        assert not rig.ear.records
+        await server.start()
+        await until(back)
+
+    def back() -> bool:
+        rig.clock.advance(1)
+        return "server_back" in rig.ear.kinds
+
+    try:
+        switch = await rig.sit({"candidate": server}, meanwhile=comes_back)
+    finally:
+        await server.stop()
+    assert switch.reason is None
+    assert rig.ear.kinds.count("server_down") == rig.ear.kinds.count("server_back") == 1
+    rig.assert_all_done()
+    assert rig.classes() == {"ok": 9}
+    assert all(record.observation and len(record.observation.attempts) <= 4 for record in rising(rig))
+
+
+async def test_a_server_that_stays_away_ends_the_run(tmp_path: Path) -> None:
+    """After `server_return_s` the run drains as engine_gone; unsent turns close as indeterminate; resume sends them."""
+    rig = Rig(tmp_path / "run", scenario(server_return_s=60.0), [conversation(name, 3) for name in "abcd"])
+    server = FakeServer()
+    await server.start()
+    await server.stop()
+
+    async def time_passes() -> None:
+        while "server_gone" not in rig.ear.kinds:
+            rig.clock.advance(5)
+            await asyncio.sleep(0.01)
+
+    switch = await rig.sit({"candidate": server}, meanwhile=time_passes)
+    assert switch.reason == "engine_gone"
+    assert rig.outcomes() == {"indeterminate": 3}
+    assert all("could not be reached" in (record.reason or "") for record in rising(rig))
+    rig.assert_one_end_each()
+    async with server:
+        assert (await rig.sit({"candidate": server})).reason is None
+    rig.assert_all_done()
+
+
+async def test_a_server_that_dies_under_turns_in_flight(tmp_path: Path) -> None:
+    """Answers that had begun end as error (reset); turns that come later wait for the server."""
+    rig = Rig(tmp_path / "run", scenario(), [conversation(name, 3) for name in "abc"])
+    server = FakeServer(one("silent_middle"))
+
+    async def dies() -> None:
+        await until(lambda: server.engine.running == 3)
+        await asyncio.sleep(0.05)
+        await server.stop()
+        server.policy = one("none")
+        await until(lambda: "server_down" in rig.ear.kinds)
+        await server.start()
+        while "server_back" not in rig.ear.kinds:
+            rig.clock.advance(1)
+            await asyncio.sleep(0.005)
+
+    async with server:
+        await rig.sit({"candidate": server}, meanwhile=dies)
+    rig.assert_all_done()
+    assert rig.classes() == {"error": 3, "ok": 6}
+    endings = [record.observation.ending for record in rising(rig) if record.observation]
+    assert endings.count("reset") == 3
+
+
+@pytest.mark.parametrize("fault", ["reset_first", "close_first"])
+async def test_a_request_the_server_always_breaks_off_is_an_error(tmp_path: Path, fault: str) -> None:
+    """A turn reset before its first chunk every time, by a server that is up, ends as error; the others go on."""
+    rig = Rig(tmp_path / "run", scenario(), [conversation("a", 2), conversation("poison", 1)])
+
+    def policy(ask: Ask) -> Script:
+        return make(fault if "Task poison." in json.dumps(ask.body) else "none", ask)
+
+    async with FakeServer(policy) as server:
+        await rig.sit({"candidate": server})
+    rig.assert_all_done()
+    assert rig.classes() == {"ok": 2, "error": 1}
+    assert "server_down" not in rig.ear.kinds
+    (poisoned,) = (record for key, record in rig.final().items() if key.episode == "poison")
+    assert poisoned.observation is not None
+    assert poisoned.observation.ending == "unreachable"
+    assert len(poisoned.observation.attempts) == 8, "four times two attempts, all of them recorded"
+
+
+async def test_a_stop_while_the_gate_asks_harms_nothing(tmp_path: Path) -> None:
+    """Being stopped right after an error was recorded, while the server's health is asked, ends no turn twice."""
+    server = FakeServer(one("no_finish"))
+    rig = Rig(tmp_path / "run", scenario(load=Load(in_flight=1)), [conversation("a", 3)])
+    asked = asyncio.Event()
+
+    def side_door(method: str, path: str, *rest: Any) -> Script:
+        if path == "/health":
+            asked.set()
+            return make("silent_first", Ask(body={}, rng=None))  # type: ignore[arg-type]
+        return original(method, path, *rest)
+
+    original: Callable[..., Script] = server.side_door
+    server.side_door = side_door  # type: ignore[method-assign]
+
+    async def stop() -> None:
+        await asked.wait()
+        rig.switch.stop("interrupt")
+
+    async with server:
+        switch = await rig.sit({"candidate": server}, meanwhile=stop)
+    assert switch.reason == "interrupt"
+    assert rig.outcomes() == {"finished": 1}
+    rig.assert_one_end_each()
