@@ -121,7 +121,7 @@ def recall(rounds: int) -> dict[str, dict[str, Any]]:
 
 
 def false_alarms(rounds: int) -> dict[str, Any]:
-    """Return false alarms per 1,000 honest outputs: ended, cut, cut beside their recorded answer; and of the rules."""
+    """Return false loops per 1,000 honest outputs: ended, cut, cut beside their recorded answer; and of the rules."""
     counts: dict[str, int] = defaultdict(int)
     names: dict[str, int] = defaultdict(int)
     total = 0
@@ -129,7 +129,7 @@ def false_alarms(rounds: int) -> dict[str, Any]:
         total += 1
         cut = text[: int(0.8 * len(text))]
         beside = Context(reference=Message(role="assistant", content=text))
-        counts["soak, stop"] += judge(answer(text, "stop"), Context()).class_ != "ok"
+        counts["soak, stop"] += judge(answer(text, "stop"), Context()).class_ == "garbage_loop"
         alone = judge(answer(cut, "length"), Context()).class_ == "garbage_loop"
         counts["soak, length"] += alone
         names[name] += alone

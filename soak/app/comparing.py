@@ -33,7 +33,7 @@ class Compared:
 
 
 def compare_runs(
-    baseline: Path, candidate: Path | None, *, fail_on: Sequence[str] = (), stated: Stated | None = None
+    baseline: Path, candidate: Path | None, stated: Stated | None = None, *, fail_on: Sequence[str] = ()
 ) -> Compared:
     """
     Return the comparison of two runs, or of the two arms of one run, judged by `fail_on` conditions if there are any.
@@ -44,15 +44,15 @@ def compare_runs(
     """
     conditions = [parse_condition(text) for text in fail_on]
     sides = _both_arms(baseline) if candidate is None else (_only_arm(baseline), _only_arm(candidate))
-    return compare_arms(*sides, conditions=conditions, stated=stated)
+    return compare_arms(*sides, stated, conditions=conditions)
 
 
 def compare_arms(
     baseline: StoredArm,
     candidate: StoredArm,
+    stated: Stated | None = None,
     *,
     conditions: Sequence[Condition] = (),
-    stated: Stated | None = None,
 ) -> Compared:
     """Return the comparison of two arms that were read before."""
     comparison, gates = judge_gates(compare(baseline.history, candidate.history, stated), conditions)

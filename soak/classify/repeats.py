@@ -96,16 +96,13 @@ def _pools(pieces: Pieces, settings: Settings) -> list[Repeat]:
 
 
 def _redundant(pieces: Pieces, back: Codes, settings: Settings) -> list[Repeat]:
-    """Look at 8-grams; where the text ends in prose also at 4-grams, for a few words in no order."""
+    """Look at 8-grams, and at 4-grams for what varies from copy to copy; forms of code repeat them up to 9 times."""
+    least = settings.redundant_copies
     wide = redundant(pieces.codes, back, settings.redundant_share)
-    found = [_from_region(pieces, "redundant_loop", one) for one in wide if one.match >= settings.redundant_copies]
-    if texture(pieces.text[-_SAMPLE_CHARS:]).kind != "prose":
-        return found
+    found = [_from_region(pieces, "redundant_loop", region) for region in wide if region.match >= least]
     narrow = redundant(pieces.codes, distances(pieces.codes, 4), settings.redundant_share, 4)
-    kept = [
-        _from_region(pieces, "redundant_loop", one) for one in narrow if one.match >= 1.5 * settings.redundant_copies
-    ]
-    return found + [repeat for repeat in kept if repeat.texture.kind == "prose"]
+    kept = [_from_region(pieces, "redundant_loop", region) for region in narrow if region.match >= least]
+    return found + [repeat for repeat in kept if repeat.texture.kind == "prose" or (repeat.copies or 0.0) >= 3 * least]
 
 
 def _from_region(pieces: Pieces, kind: str, region: Region) -> Repeat:
@@ -147,8 +144,8 @@ def runs_away(repeat: Repeat, channel: Channel, pieces: Pieces, settings: Settin
     """Whether a repetition that reaches the end of the channel and is not explained makes the answer garbage."""
     if repeat.copies and repeat.copies >= settings.marker_copies and MARKER.search(repeat.unit):
         return True
-    if channel.open_end:
-        return _open_end(repeat, pieces, settings)
+    if channel.open_end and _open_end(repeat, pieces, settings):
+        return True
     quoted = channel.where == "content" and in_closed_fence(channel.text, repeat.end)
     return _closed_end(repeat, quoted, pieces, settings)
 

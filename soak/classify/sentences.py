@@ -13,6 +13,9 @@ _WORDS = re.compile(r"[^\W\d_]{2,}\W+[^\W\d_]{2,}|[\u3040-\u30ff\u3400-\u9fff\ua
 _EDGES = " \t\r\n.!?,;:*#>-\u3002\uff01\uff1f"
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _MIN_WORDS = 3
+_MIN_CHARS = 6
+_MIN_COPIES = 3
+_MIN_REPEATED = 12
 _MAX_WEIGHT = 40
 
 
@@ -33,11 +36,19 @@ def find_pools(text: str, redundancy: float) -> list[Pool]:
     More than `redundancy` of their words stand in sentences said before. Case and the signs around a sentence do not
     count; sentences of fewer than three words say nothing.
     """
+    if not _says_things_twice(text):
+        return []
     spans, keys, weights = _sentences(text)
     first: dict[str, int] = {}
     seen = np.array([first.setdefault(key, at) != at for at, key in enumerate(keys)], dtype=bool)
     scores = np.where(seen, 1 - redundancy, -redundancy) * np.array(weights, dtype=np.float64)
     return [_pool(text, spans, keys, segment) for segment in best_segments(scores)]
+
+
+def _says_things_twice(text: str) -> bool:
+    """Whether enough sentences occur three times and more to look closer: most texts need not be."""
+    counts = Counter(part for part in _SENTENCE.findall(text) if len(part) >= _MIN_CHARS)
+    return sum(count for count in counts.values() if count >= _MIN_COPIES) >= _MIN_REPEATED
 
 
 def _pool(text: str, spans: list[tuple[int, int]], keys: list[str], segment: tuple[int, int]) -> Pool:

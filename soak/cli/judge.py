@@ -14,7 +14,7 @@ from soak.app.comparing import Compared, compare_runs
 from soak.app.judging import Rejudging, check_run
 from soak.app.reporting import comparison_page, page_tools, refuse_unwritable, report_arms, runs_page, write_file
 from soak.app.showing import list_turns, show_turn
-from soak.check import exit_code_of
+from soak.check import Stated, exit_code_of
 from soak.cli.door import command, out, say, terminal
 from soak.errors import TranscriptError, UsageError
 from soak.facts import encode
@@ -81,6 +81,18 @@ def compare_command(
             " is a regression), 3 if one looks at what was not measured or the comparison is invalid, else 0.",
         ),
     ] = None,
+    margin: Annotated[
+        str | None, typer.Option("--margin", help="The largest difference of rates that does not matter: 0.5%.")
+    ] = None,
+    time_margin: Annotated[
+        str | None, typer.Option("--time-margin", help="The largest change of turn time that does not matter: 5%.")
+    ] = None,
+    ttft_limit_ms: Annotated[
+        float | None, typer.Option("--ttft-limit-ms", min=0, help="Goodput: first token within this time.")
+    ] = None,
+    tpot_limit_ms: Annotated[
+        float | None, typer.Option("--tpot-limit-ms", min=0, help="Goodput: time per token within this.")
+    ] = None,
 ) -> int:
     """Set two arms side by side: failure counts, wall clock, and whether the difference means anything."""
     if as_json and markdown:
@@ -91,7 +103,13 @@ def compare_command(
         refuse_unwritable(file)
     if html is not None:
         page_tools()
-    compared = compare_runs(baseline, candidate, fail_on=fail_on or ())
+    stated = Stated(
+        margin=_fraction("--margin", margin),
+        time_margin=_fraction("--time-margin", time_margin),
+        ttft_limit_ms=ttft_limit_ms,
+        tpot_limit_ms=tpot_limit_ms,
+    )
+    compared = compare_runs(baseline, candidate, fail_on=fail_on or (), stated=stated)
     out(_printed(compared, as_json=as_json, markdown=markdown))
     if junit is not None:
         _write(junit, junit_comparison(compared.comparison, compared.gates))
@@ -173,6 +191,21 @@ def _lines(file: str) -> Iterator[IO[bytes]]:
         raise TranscriptError(
             f"{file} cannot be read", why=error.strerror or str(error), hint="check the path"
         ) from error
+
+
+def _fraction(option: str, text: str | None) -> float | None:
+    """Return a share given as `0.5%` or `0.005`."""
+    if text is None:
+        return None
+    try:
+        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        value = -1.0
+    if not 0 < value <= 1:
+        raise UsageError(
+            f"{option} {text} cannot be used", why="it is no share between 0 and 1", hint=f"{option} 0.5% or 0.005"
+        )
+    return value
 
 
 def _numbers(texts: list[str]) -> dict[str, float]:

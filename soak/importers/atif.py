@@ -175,9 +175,7 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
     return {
         "id": text(call.get("tool_call_id")) or call.get("id"),
         "name": text(call.get("function_name")) or call.get("name"),
-        "arguments": arguments
-        if isinstance(arguments, str)
-        else as_json({} if arguments is None else arguments),
+        "arguments": arguments if isinstance(arguments, str) else as_json({} if arguments is None else arguments),
     }
 
 

@@ -247,7 +247,6 @@ class _Session:
             item for i, item in enumerate(self._line) if i <= place or item.role != "user" or item.key in seen
         ]
 
-
     def _roll_back(self, place: int, newest: int, seen: set[str]) -> None:
         """Begin a new context after message `place`: the answers after it, up to `newest`, were taken back."""
         calls = {call.id for call in self._line[place].read.message.tool_calls} if place >= 0 else set()

@@ -254,7 +254,9 @@ def tools_of(given: Any, functions: Any, tally: Tally) -> tuple[dict[str, Any], 
     if not tools and listing(functions):
         tally.repair("legacy functions taken as tools")
         tools = [{"type": "function", "function": function} for function in listing(functions)]
-    bare = [isinstance(tool, dict) and "function" not in tool and tool.get("type") in (None, "function") for tool in tools]
+    bare = [
+        isinstance(tool, dict) and "function" not in tool and tool.get("type") in (None, "function") for tool in tools
+    ]
     tools = [_wrapped(tool) if flat else tool for tool, flat in zip(tools, bare, strict=True)]
     kept = [tool for tool in tools if _is_tool(tool)]
     for _ in range(len(tools) - len(kept)):

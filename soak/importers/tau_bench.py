@@ -27,7 +27,7 @@ def recognises(value: Any) -> bool:
 
 def _results(value: Any, name: str, tally: Tally) -> Iterator[Episode]:
     for row in value if isinstance(value, list) else [value]:
-        if not recognises(row):
+        if not isinstance(row, dict) or not recognises(row):
             tally.drop("an entry that is no result")
             continue
         read_all = (read_message(raw, i, tally) for i, raw in enumerate(listing(row["traj"])))

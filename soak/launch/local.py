@@ -61,7 +61,7 @@ LOCAL = LaunchSpec(
         "--max-num-seqs=8",
         f"--kv-cache-memory-bytes={2 * GIB}",
     ),
-    speculative={"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4},
+    speculative={"method": "ngram", "num_speculative_tokens": 3, "prompt_lookup_max": 4, "prompt_lookup_min": 2},
     prefix_cache=True,
     environment={
         "HF_HUB_OFFLINE": "1",

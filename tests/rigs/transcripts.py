@@ -78,7 +78,19 @@ def spoil(source: Path, seed: int) -> None:
 def _spoilt_bytes(data: bytes, chance: random.Random) -> bytes:
     """Return bytes with some cut, flipped, repeated or put in."""
     at, end = sorted((chance.randrange(len(data) + 1), chance.randrange(len(data) + 1)))
-    junk = (b"\xff\xfe", b"\x00", b'"', b"}", b"[" * 90, b'{"a":', b"\n", b"\\ud800", b"9" * 30, b"\xed\xa0\x80", b"NaN")
+    junk = (
+        b"\xff\xfe",
+        b"\x00",
+        b'"',
+        b"}",
+        b"[" * 90,
+        b'{"a":',
+        b"\n",
+        b"\\ud800",
+        b"9" * 30,
+        b"\xed\xa0\x80",
+        b"NaN",
+    )
     ways: tuple[Callable[[], bytes], ...] = (
         lambda: data[:at],
         lambda: data[at:],

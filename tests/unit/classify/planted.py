@@ -79,15 +79,20 @@ def token_ids(text: str) -> tuple[int, ...]:
 
 
 @cache
-def agent_text() -> str:
-    """Return real text of agents: contents and tool results of the corpora in this repository."""
+def agent_messages() -> tuple[str, ...]:
+    """Return the contents and tool results of the corpora in this repository, those of 400 characters and more."""
     parts: list[str] = []
     for path in sorted((REPOSITORY / "transcripts").glob("*/*.jsonl")):
         for line in path.read_text("utf-8").splitlines():
-            for message in json.loads(line)["messages"]:
-                if isinstance(message.get("content"), str):
-                    parts.append(message["content"])
-    return "\n\n".join(parts)
+            contents = [message.get("content") for message in json.loads(line)["messages"]]
+            parts += [content for content in contents if isinstance(content, str) and len(content) >= 400]
+    return tuple(parts)
+
+
+@cache
+def agent_text() -> str:
+    """Return all of them as one text."""
+    return "\n\n".join(agent_messages())
 
 
 @cache
@@ -273,7 +278,7 @@ def planted(rng: random.Random, kind: str, lead_chars: int, words: int) -> Plant
 def honest(rng: random.Random, rounds: int) -> Iterator[tuple[str, str]]:
     """Yield (category, text) of honest answers, `rounds` of each category, most of them repetitive by nature."""
     for _ in range(rounds):
-        yield "agent text", honest_prose(rng, rng.choice([800, 4000, 16000, 60000]))
+        yield "agent text", rng.choice(agent_messages())
         yield "code", library_text(rng.randrange(10))[: rng.choice([4000, 20000, 80000])].rpartition("\n\n")[0]
         for name, make in _DOCUMENTS.items():
             yield name, make(rng)

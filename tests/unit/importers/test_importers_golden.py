@@ -17,7 +17,12 @@ from soak.importers import FORMATS, Import, SourceReport, check_corpus, load_cor
 
 def told(message: Message) -> str:
     """Return a message in one line."""
-    parts = [message.role, *([message.tool_call_id] if message.tool_call_id else []), "|", repr(text_of(message.content))]
+    parts = [
+        message.role,
+        *([message.tool_call_id] if message.tool_call_id else []),
+        "|",
+        repr(text_of(message.content)),
+    ]
     if isinstance(message.content, list):
         parts.append(f"[{len(message.content)} parts]")
     if message.reasoning:

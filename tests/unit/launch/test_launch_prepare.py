@@ -212,7 +212,7 @@ def test_a_package_that_cannot_be_had_is_an_error(cache: Path, index: Path) -> N
 
 
 def test_sigkill_while_it_is_made_leaves_no_process_and_no_lock(cache: Path, index: Path) -> None:
-    """After SIGKILL of the process that makes a build, the next call waits for the end of its helpers and repairs it."""
+    """After SIGKILL of the maker of a build, the next call waits for the end of its helpers and repairs the build."""
     wheel(index, "sleepy", code=SLEEPY_CODE)
     pipe = index / "pipe"
     os.mkfifo(pipe)

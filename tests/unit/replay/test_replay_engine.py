@@ -177,7 +177,7 @@ async def test_leftovers_that_do_not_fit_do_not_end_a_resumed_run(tmp_path: Path
     """Resuming where only too long turns of a pass are left goes on with the next pass."""
     server = FakeServer()
     server.engine.context_tokens = 400
-    rig = Rig(tmp_path / "run", scenario(budget=Budget(hours=1.0)), [conversation("a", 4, size=700)])
+    rig = Rig(tmp_path / "run", scenario(budget=Budget(hours=1.0)), [conversation("a", 4, size=900)])
 
     def broken_off(key: TurnKey) -> None:
         rig.switch.drain("interrupt")
