@@ -1,25 +1,41 @@
 """`soak compare`: two stored arms side by side, each judged by this soak's classifiers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
+
 from soak.app.judging import judge_again, summary_of_history
-from soak.check import ArmHistory, Stated, compare
+from soak.check import ArmHistory, Stated, TurnFact, compare, turn_facts
 from soak.check.gates import judge_gates
 from soak.errors import UsageError
-from soak.facts import Comparison, Condition, Gate, Summary
+from soak.facts import Comparison, Condition, Gate, Judgement, Record, Summary, TurnKey
 from soak.scenario import parse_condition
 from soak.store import History, RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoredArm:
-    """One arm of a stored run, judged again: where the run is, what the whole run came to, and the arm's history."""
+    """
+    One arm of a stored run, judged again: where the run is, what the whole run came to, and the arm's history.
+
+    `judgements` replaces stored ones where it has the key.
+    """
 
     run: Path
     summary: Summary
     history: ArmHistory
+    judgements: Mapping[TurnKey, Judgement]
+
+    def records(self) -> list[Record]:
+        """Read the arm's final records, answers included, as they were judged; raises `RunFolderError`."""
+        with RunFolder.open(self.run).history() as history:
+            return [
+                msgspec.structs.replace(record, judgement=self.judgements.get(key, record.judgement))
+                for key, record in history.final().items()
+                if key.arm == self.history.arm
+            ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,22 +103,25 @@ def arms_of(path: Path) -> list[StoredArm]:
     """Return the arms of a stored run, judged again by this soak's classifiers."""
     folder = RunFolder.open(path)
     with folder.history() as history:
-        records = history.final()
-        judgements = judge_again(history, folder.manifest, {}, records)
+        judgements = judge_again(history, folder.manifest, {})
+        records = history.final_outlines()
         summary = summary_of_history(folder, folder.manifest, history, judgements, records)
         births = {card.name: _engine_starts_at(history, card.name) for card in folder.manifest.arms}
+    turns: dict[str, list[TurnFact]] = {card.name: [] for card in folder.manifest.arms}
+    for turn in turn_facts(records.values(), judgements):
+        turns[turn.key.arm].append(turn)
     many = len(folder.manifest.arms) > 1
     return [
         StoredArm(
             run=path,
             summary=summary,
+            judgements=judgements,
             history=ArmHistory(
                 label=f"{path}:{card.name}" if many else str(path),
                 manifest=folder.manifest,
                 arm=card.name,
-                records=records,
+                turns=turns[card.name],
                 summary=summary.arms[card.name],
-                judgements=judgements,
                 engine_starts_at=births[card.name],
             ),
         )

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from importlib.metadata import version
@@ -11,7 +11,6 @@ from pathlib import Path
 import msgspec
 
 import soak.classify
-import soak.facts
 from soak.check import HistoryView, scenario_of, summarise
 from soak.classify import DEFAULTS, Context, Settings, judge
 from soak.errors import UsageError
@@ -20,6 +19,7 @@ from soak.facts import (
     Manifest,
     PlanCard,
     Record,
+    RecordOutline,
     Scenario,
     Started,
     Summary,
@@ -51,20 +51,17 @@ def check_run(path: Path, rejudging: Rejudging | None = None) -> Summary:
     changed = rejudging or Rejudging()
     manifest = _with_thresholds(folder.manifest, changed)
     with folder.history() as history:
-        records = history.final()
-        judgements = judge_again(history, manifest, changed.classify, records)
-        return summary_of_history(folder, manifest, history, judgements, records)
+        judgements = judge_again(history, manifest, changed.classify)
+        return summary_of_history(folder, manifest, history, judgements, history.final_outlines())
 
 
 def summary_of(folder: RunFolder) -> Summary:
     """Return the summary of a run as its turns were judged when they ended."""
     with folder.history() as history:
-        return summary_of_history(folder, folder.manifest, history, {}, history.final())
+        return summary_of_history(folder, folder.manifest, history, {}, history.final_outlines())
 
 
-def judge_again(
-    history: History, manifest: Manifest, changes: Mapping[str, float], records: Mapping[TurnKey, Record]
-) -> dict[TurnKey, Judgement]:
+def judge_again(history: History, manifest: Manifest, changes: Mapping[str, float]) -> dict[TurnKey, Judgement]:
     """
     Return a fresh judgement of every finished turn, from nothing but the run folder.
 
@@ -78,7 +75,7 @@ def judge_again(
     starts = {started.key: started for started in history.starts()}
     return {
         key: judge(record.observation, stored_context(history, starts[key], record, modes[key.arm]), settings)
-        for key, record in records.items()
+        for key, record in history.final().items()
         if record.observation is not None and key in starts
     }
 
@@ -87,8 +84,7 @@ def classifier_fingerprint(settings: Settings) -> str:
     """Return `sha256:<hex>` over all that a judgement depends on: classifier sources, libraries and settings."""
     sources = {
         entry.name: hashlib.sha256(entry.read_bytes()).hexdigest()
-        for room in (soak.classify, soak.facts)
-        for entry in resources.files(room).iterdir()
+        for entry in resources.files(soak.classify).iterdir()
         if entry.name.endswith(".py")
     }
     return digest_of([sources, {name: version(name) for name in _JUDGING_PACKAGES}, asdict(settings)])
@@ -107,7 +103,7 @@ def stored_context(history: History, started: Started, record: Record, tool_mode
     )
 
 
-def view_of(history: History, records: Mapping[TurnKey, Record]) -> HistoryView:
+def view_of(history: History, records: Mapping[TurnKey, RecordOutline]) -> HistoryView:
     """Return what the checkers read of a history."""
     samples = defaultdict(list)
     for sample in history.samples():
@@ -133,7 +129,7 @@ def state_of(history: History) -> str:
     return state
 
 
-def plan_card_of(manifest: Manifest, records: Mapping[TurnKey, Record], reached: Mapping[TurnKey, int]) -> PlanCard:
+def plan_card_of(manifest: Manifest, records: Iterable[TurnKey], reached: Mapping[TurnKey, int]) -> PlanCard:
     """Return what was planned for each arm; for a time budget, what the budget reached."""
     scenario = scenario_of(manifest)
     budget, a_pass = scenario.budget, manifest.corpus.turns
@@ -155,7 +151,7 @@ def summary_of_history(
     manifest: Manifest,
     history: History,
     judgements: Mapping[TurnKey, Judgement],
-    records: Mapping[TurnKey, Record],
+    records: Mapping[TurnKey, RecordOutline],
 ) -> Summary:
     """Return the summary of an open history with its final records; `judgements` replace the stored ones."""
     return summarise(

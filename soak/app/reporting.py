@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-import msgspec
-
 from soak.app.comparing import Compared, StoredArm, arms_of, baseline_first, compare_arms
 from soak.errors import UsageError
 from soak.report import ReportArm
@@ -28,9 +26,12 @@ def page_tools() -> ModuleType:
     return html
 
 
-def report_arms(compared: Compared) -> tuple[ReportArm, ReportArm]:
-    """Return the two sides of a comparison as a report sees them."""
-    return _report_arm("baseline", compared.baseline), _report_arm("candidate", compared.candidate)
+def report_arms(compared: Compared, *, turns: bool = True) -> tuple[ReportArm, ReportArm]:
+    """Return the two sides of a comparison as a report sees them; without `turns` their answers are not read."""
+    return (
+        _report_arm("baseline", compared.baseline, turns=turns),
+        _report_arm("candidate", compared.candidate, turns=turns),
+    )
 
 
 def comparison_page(compared: Compared) -> str:
@@ -65,9 +66,8 @@ def _short_name(arm: StoredArm, place: int, arms: int) -> str:
     return arm.history.arm if arms == 1 else _LETTERS[place]
 
 
-def _report_arm(name: str, stored: StoredArm) -> ReportArm:
+def _report_arm(name: str, stored: StoredArm, *, turns: bool = True) -> ReportArm:
     side = stored.history
-    judgements = side.judgements or {}
     return ReportArm(
         name=name,
         label=side.label,
@@ -75,11 +75,7 @@ def _report_arm(name: str, stored: StoredArm) -> ReportArm:
         manifest=side.manifest,
         arm=side.arm,
         summary=side.summary,
-        records=[
-            msgspec.structs.replace(record, judgement=judgements.get(key, record.judgement))
-            for key, record in side.records.items()
-            if key.arm == side.arm
-        ],
+        records=stored.records() if turns else (),
     )
 
 

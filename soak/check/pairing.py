@@ -1,13 +1,13 @@
 """Two arms' turns side by side: pairs by episode, turn and pass, and whether the two runs may be compared at all."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from soak.check.summary import MAX_INDETERMINATE, MAX_SKIPPED
-from soak.check.turns import TurnFact, turn_facts
+from soak.check.turns import TurnFact
 from soak.check.wording import percent
-from soak.facts import ArmCard, ArmSummary, Judgement, Manifest, Record, TurnKey
+from soak.facts import ArmCard, ArmSummary, Manifest
 from soak.stats import PairedEvents, PairedTurns
 
 MAX_ONE_SIDED = 0.1
@@ -23,17 +23,15 @@ class ArmHistory:
     """
     One side of a comparison.
 
-    `label` is what the output calls it; `records` are final ones (other arms' are passed over); `judgements` replaces
-    stored ones where it has the key. `engine_starts_at`: when the engine's processes began (UTC epoch seconds), as far
-    as its metrics told.
+    `label` is what the output calls it; `turns` are its planned turns' ends. `engine_starts_at`: when the engine's
+    processes began (UTC epoch seconds), as far as its metrics told.
     """
 
     label: str
     manifest: Manifest
     arm: str
-    records: Mapping[TurnKey, Record]
+    turns: Sequence[TurnFact]
     summary: ArmSummary
-    judgements: Mapping[TurnKey, Judgement] | None = None
     engine_starts_at: tuple[float, ...] = ()
 
     @property
@@ -114,8 +112,7 @@ def pair_up(baseline: ArmHistory, candidate: ArmHistory) -> Pairing:
 
 
 def _turns(side: ArmHistory) -> dict[tuple[str, int, int], TurnFact]:
-    records = (record for record in side.records.values() if record.key.arm == side.arm)
-    return {turn.key.pair: turn for turn in turn_facts(records, side.judgements)}
+    return {turn.key.pair: turn for turn in side.turns}
 
 
 def invalid_reasons(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing, *, min_turns: int) -> list[str]:

@@ -37,6 +37,7 @@ from soak.facts import (
     Manifest,
     PlanCard,
     Record,
+    RecordOutline,
     Scenario,
     Summary,
     TurnKey,
@@ -58,7 +59,7 @@ class HistoryView:
     that were started and have no end. `repeated_starts`: starts per arm that were broken off and offered again.
     """
 
-    records: Mapping[TurnKey, Record]
+    records: Mapping[TurnKey, Record] | Mapping[TurnKey, RecordOutline]
     samples: Mapping[str, Sequence[EngineSample]] = field(default_factory=dict)
     open_starts: Mapping[str, int] = field(default_factory=dict)
     repeated_starts: Mapping[str, int] = field(default_factory=dict)

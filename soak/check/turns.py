@@ -2,9 +2,10 @@
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 
-from soak.facts import Judgement, Observation, Record, TurnClass, TurnKey
+import msgspec
+
+from soak.facts import Judgement, Observation, ObservationOutline, Record, RecordOutline, TurnClass, TurnKey
 from soak.facts.history import Outcome
 
 SEVERITY: tuple[TurnClass, ...] = ("garbage_loop", "error", "early_stop", "max_tokens", "ok")
@@ -14,8 +15,7 @@ _REASON_MAX = 160
 _UNJUDGED = "the history holds no judgement for it"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnFact:
+class TurnFact(msgspec.Struct, frozen=True, kw_only=True):
     """
     One planned turn's end. Fields are None where not measured, and for turns that did not finish.
 
@@ -48,7 +48,9 @@ class TurnFact:
         return self.class_ is not None
 
 
-def turn_facts(records: Iterable[Record], judgements: Mapping[TurnKey, Judgement] | None = None) -> Iterator[TurnFact]:
+def turn_facts(
+    records: Iterable[Record | RecordOutline], judgements: Mapping[TurnKey, Judgement] | None = None
+) -> Iterator[TurnFact]:
     """Yield the fact of each final record; `judgements` replaces the stored ones where it has the key."""
     for record in records:
         judgement = (judgements or {}).get(record.key, record.judgement)
@@ -60,7 +62,7 @@ def turn_facts(records: Iterable[Record], judgements: Mapping[TurnKey, Judgement
             yield _finished(record.key, record.observation, judgement)
 
 
-def _finished(key: TurnKey, seen: Observation, judgement: Judgement) -> TurnFact:
+def _finished(key: TurnKey, seen: Observation | ObservationOutline, judgement: Judgement) -> TurnFact:
     return TurnFact(
         key=key,
         outcome="finished",
@@ -83,9 +85,11 @@ def _finished(key: TurnKey, seen: Observation, judgement: Judgement) -> TurnFact
     )
 
 
-def _turn_s(seen: Observation) -> float | None:
+def _turn_s(seen: Observation | ObservationOutline) -> float | None:
     """Return the seconds of all attempts and the pauses between them; None where no time was taken."""
     earlier = seen.attempts[:-1]
+    if not earlier and seen.e2e_ms is not None:
+        return seen.e2e_ms / 1000
     last_ms = seen.e2e_ms if seen.e2e_ms is not None else (seen.attempts[-1].took_ms if seen.attempts else None)
     if last_ms is None:
         return None

@@ -118,21 +118,24 @@ def _judge_repeats(
     channel: Channel, pieces: Pieces, offset: int, explanation: Explanation, settings: Settings
 ) -> LoopReport:
     notes: list[Finding] = []
+    garbage: list[Repeat] = []
     for repeat in find_repeats(pieces, settings):
         if not runs_away(repeat, channel, pieces, settings):
             continue
-        if (
-            explanation.paid_share(
-                pieces, repeat.first, repeat.last, masked=repeat.kind in ("counter_loop", "near_loop")
-            )
-            >= settings.explained_share
-        ):
+        masked = repeat.kind in ("counter_loop", "near_loop")
+        paid = explanation.paid_share(pieces, repeat.first, repeat.last, masked=masked)
+        if paid >= settings.explained_share:
             notes.append(_finding("explained_repetition", repeat, channel, offset))
         elif _moved_on(repeat, channel, settings):
             notes.append(_finding("loop_recovered", repeat, channel, offset))
         else:
-            return LoopReport([_finding(repeat.kind, repeat, channel, offset)], [])
-    return LoopReport([], notes[:1])
+            garbage.append(repeat)
+    if not garbage:
+        return LoopReport([], notes[:1])
+    # The surest kind comes first, unless it saw only the last part of what another shows to be one long loop.
+    widest = max(garbage, key=lambda repeat: repeat.tokens)
+    chosen = widest if widest.tokens > 2 * garbage[0].tokens else garbage[0]
+    return LoopReport([_finding(chosen.kind, chosen, channel, offset)], [])
 
 
 def _moved_on(repeat: Repeat, channel: Channel, settings: Settings) -> bool:

@@ -19,6 +19,7 @@ from soak.classify.pieces import Codes, Pieces, grams
 _GRAM = 8
 _HORIZON = 2048
 _CANDIDATES = 8
+_MIN_REPEATS = 12
 _NEAR_END = 64
 
 Shape = Literal["exact", "masked", "near", "redundant"]
@@ -53,13 +54,13 @@ def periodic(codes: Codes, shape: Shape, back: Codes) -> list[Region]:
 
 
 def candidate_lags(codes: Codes, back: Codes) -> list[int]:
-    """Return the periods worth a look: the commonest distances, overall and near the end, and the small ones."""
+    """Return the periods worth a look: the commonest distances, overall and near the end."""
     limit = max(1, len(codes) // 2)
     lags: dict[int, None] = {}
     for part in (back, back[-512:]):
         counts = np.bincount(part[(part > 0) & (part <= limit)], minlength=1)
         top = np.argsort(counts)[::-1][:_CANDIDATES]
-        lags.update((int(lag), None) for lag in top if counts[lag] > 0 and lag > 0)
+        lags.update((int(lag), None) for lag in top if counts[lag] >= _MIN_REPEATS and lag > 0)
     return list(lags)
 
 

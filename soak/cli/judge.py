@@ -123,7 +123,7 @@ def _printed(compared: Compared, *, as_json: bool, markdown: bool) -> str:
     if as_json:
         return encode({**msgspec.to_builtins(comparison), "gates": gates}).decode()
     if markdown:
-        return markdown_comparison(comparison, gates, report_arms(compared))
+        return markdown_comparison(comparison, gates, report_arms(compared, turns=False))
     return terminal_comparison(comparison, gates=gates, **terminal())
 
 
@@ -152,11 +152,11 @@ def show_command(
 ) -> int:
     """List the turns of a run, or print one with its evidence marked in the text."""
     if turn is None:
-        out(terminal_turn_list(list_turns(run_dir, class_)))
+        out(terminal_turn_list(list_turns(run_dir, class_), **terminal()))
         return 0
     shown = show_turn(run_dir, turn)
     if not raw:
-        out(terminal_turn(shown.record, shown.prefix, shown.reference, raw=shown.raw))
+        out(terminal_turn(shown.record, shown.prefix, shown.reference, raw=shown.raw, **terminal()))
         return 0
     if shown.raw is None:
         raise UsageError(

@@ -51,10 +51,10 @@ from soak.facts.finding import (
     Signal,
     TurnClass,
 )
-from soak.facts.history import Event, Record, Started
+from soak.facts.history import Event, Record, RecordOutline, Started
 from soak.facts.key import TurnKey
 from soak.facts.manifest import ArmCard, CorpusCard, Manifest
-from soak.facts.observation import Attempt, Ending, Logprob, Observation, Usage
+from soak.facts.observation import Attempt, Ending, Logprob, Observation, ObservationOutline, Usage
 from soak.facts.sample import EngineSample
 from soak.facts.scenario import (
     Budget,
@@ -136,12 +136,14 @@ __all__ = [
     "Node",
     "NoiseFloor",
     "Observation",
+    "ObservationOutline",
     "PlanCard",
     "PrefixCache",
     "QuantileEstimate",
     "Quantiles",
     "Rate",
     "Record",
+    "RecordOutline",
     "Retries",
     "Sampling",
     "Scenario",

@@ -6,7 +6,7 @@ import msgspec
 
 from soak.facts.finding import Judgement
 from soak.facts.key import TurnKey
-from soak.facts.observation import Observation
+from soak.facts.observation import Observation, ObservationOutline
 
 Outcome = Literal["finished", "skipped", "indeterminate"]
 
@@ -41,6 +41,16 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     outcome: Outcome
     at: float
     observation: Observation | None = None
+    judgement: Judgement | None = None
+    reason: str | None = None
+
+
+class RecordOutline(msgspec.Struct, frozen=True, kw_only=True):
+    """A record without what was generated: all that counting and timing need, read from the same JSON."""
+
+    key: TurnKey
+    outcome: Outcome
+    observation: ObservationOutline | None = None
     judgement: Judgement | None = None
     reason: str | None = None
 

@@ -97,7 +97,43 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     @property
     def tpot_ms(self) -> float | None:
         """(e2e − ttft)/(output tokens − 1) in milliseconds; None where a part is unknown or tokens are below two."""
-        tokens = self.output_tokens
-        if tokens is None or tokens < 2 or self.ttft_ms is None or self.e2e_ms is None:
-            return None
-        return (self.e2e_ms - self.ttft_ms) / (tokens - 1)
+        return time_per_token_ms(self.output_tokens, self.ttft_ms, self.e2e_ms)
+
+
+class ObservationOutline(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What counting needs of an observation, and nothing of what was generated: read from the same JSON, ten times faster.
+
+    `token_ids` stays undecoded: they are counted where the server reported no usage.
+    """
+
+    started_at: float
+    ending: Ending
+    clamped: bool = False
+    usage: Usage | None = None
+    token_ids: msgspec.Raw = msgspec.Raw(b"null")
+    attempts: tuple[Attempt, ...] = ()
+    ttft_ms: float | None = None
+    e2e_ms: float | None = None
+    loop_lag_ms: float = 0.0
+    censored: bool = False
+
+    @property
+    def output_tokens(self) -> int | None:
+        """Generated tokens, as `Observation.output_tokens`."""
+        if self.usage is not None and self.usage.completion is not None:
+            return self.usage.completion
+        ids = msgspec.json.decode(self.token_ids, type=tuple[int, ...] | None)
+        return None if ids is None else len(ids)
+
+    @property
+    def tpot_ms(self) -> float | None:
+        """Time per token, as `Observation.tpot_ms`."""
+        return time_per_token_ms(self.output_tokens, self.ttft_ms, self.e2e_ms)
+
+
+def time_per_token_ms(tokens: int | None, ttft_ms: float | None, e2e_ms: float | None) -> float | None:
+    """Return (e2e − ttft)/(tokens − 1) in milliseconds; None where a part is unknown or tokens are below two."""
+    if tokens is None or tokens < 2 or ttft_ms is None or e2e_ms is None:
+        return None
+    return (e2e_ms - ttft_ms) / (tokens - 1)

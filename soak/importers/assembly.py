@@ -22,6 +22,7 @@ from soak.importers.tally import Tally
 
 MESSAGES_MAX = 20_000
 NODES_MAX = 60_000
+WORK_MAX = 10_000_000
 NO_RESULT = "[no result was recorded for this call]"
 STRAY = "Tool result:\n"
 TAIL_MAX = 3
@@ -75,6 +76,7 @@ class Thread:
         self._path: list[int] = []
         self._open: _Call | None = None
         self._tail = 0
+        self._work = 0
         self._too_long = False
 
     @property
@@ -91,7 +93,8 @@ class Thread:
         Each answer in it that is new is a turn. If it ends on another message, that is a turn too whose answer is not
         known (yet), unless `ends` is False; `asked` tells the usage of that answer, `wait_s` the pause before it.
         """
-        if len(reads) > MESSAGES_MAX or len(self._nodes) > NODES_MAX:
+        self._work += len(reads)
+        if len(reads) > MESSAGES_MAX or len(self._nodes) > NODES_MAX or self._work > WORK_MAX:
             self._too_long = True
             return
         joined = _join(reads)

@@ -90,6 +90,8 @@ class _Session:
         self._tally = tally
         self._thread = Thread()
         self._line: list[_Item] = []
+        self._places: dict[str, int] = {}
+        self._newest = -1
         self._chain = _Chain()
         self._replies: dict[str, _Item] = {}
         self._blocks: set[bytes] = set()
@@ -162,6 +164,7 @@ class _Session:
             prompt_tokens=sum(count(usage.get(name)) or 0 for name in caches) or None,
             at_s=instant(line.get("timestamp")),
         )
+        self._newest = self._places[key] = len(self._line)
         self._line.append(_Item(key, read))
         self._replies[key] = self._line[-1]
         model, version = text(message.get("model")), text(line.get("version"))
@@ -228,24 +231,24 @@ class _Session:
         self._thread.extend([item.read for item in self._line], ends=False)
         self._tally.note("the history was compacted: what follows was asked without what stood before")
         self._line = []
+        self._places = {}
+        self._newest = -1
 
     def _settle(self, uuid: str, key: str) -> None:
         """Bring the conversation to the point that the reply at `uuid` answers."""
-        places = {item.key: i for i, item in enumerate(self._line) if item.role == "assistant"}
-        seen, last = self._chain.before(uuid, key, places)
+        seen, last = self._chain.before(uuid, key, self._places)
         if last is None:
             return
-        place = places.get(last, -1)
-        newest = max(places.values(), default=-1)
+        place = self._places.get(last, -1)
+        newest = self._newest
         if place < newest:
             self._roll_back(place, newest, seen)
             return
-        for item in self._line[place + 1 :]:
+        after = self._line[place + 1 :]
+        for item in after:
             if item.role == "user" and item.key not in seen:
                 self._tally.drop(_LEFT, item.read.message)
-        self._line = [
-            item for i, item in enumerate(self._line) if i <= place or item.role != "user" or item.key in seen
-        ]
+        self._line[place + 1 :] = [item for item in after if item.role != "user" or item.key in seen]
 
     def _roll_back(self, place: int, newest: int, seen: set[str]) -> None:
         """Begin a new context after message `place`: the answers after it, up to `newest`, were taken back."""
@@ -258,7 +261,9 @@ class _Session:
                 self._tally.drop(_LEFT, item.read.message)
         told = [*self._line[: newest + 1], *(item for item in left if item.role != "user")]
         self._thread.extend([item.read for item in told], ends=False)
-        self._line = [*self._line[: place + 1], *later]
+        self._line[place + 1 :] = later
+        self._places = {key: at for key, at in self._places.items() if at <= place}
+        self._newest = place
 
 
 class _Chain:

@@ -1,6 +1,7 @@
 """Bytes of a file → lines and JSON values, within limits."""
 
 import gzip
+import io
 import json
 import math
 import zlib
@@ -15,6 +16,7 @@ from soak.facts import clean
 LINE_BYTES_MAX = 32 << 20
 DOCUMENT_BYTES_MAX = 256 << 20
 FILE_BYTES_MAX = 4 << 30
+BLANK_LINES_MAX = 1_000_000
 BOMB_BYTES_MIN = 64 << 20
 RATIO_MAX = 200
 DEPTH_MAX = 64
@@ -47,7 +49,7 @@ def lines_of(path: Path) -> Iterator[Line]:
 
     Raises `UnreadableError` at a line or file that is too large, or that is compressed in another way.
     """
-    total = 0
+    total = blank = 0
     try:
         with _open(path) as file:
             packed = path.stat().st_size
@@ -60,6 +62,9 @@ def lines_of(path: Path) -> Iterator[Line]:
                 if total > BOMB_BYTES_MIN and total > RATIO_MAX * packed:
                     raise UnreadableError(str(path), f"it unpacks to more than {RATIO_MAX} times its size")
                 text = data.removeprefix(_BOM) if number == 1 else data
+                blank += not text.strip()
+                if blank > BLANK_LINES_MAX:
+                    raise UnreadableError(str(path), f"it has more than {BLANK_LINES_MAX} blank lines")
                 if text.strip():
                     yield Line(number=number, data=text, ended=data.endswith(b"\n"))
     except (OSError, EOFError, zlib.error) as error:
@@ -71,7 +76,7 @@ def _open(path: Path) -> IO[bytes]:
     with path.open("rb") as file:
         magic = file.read(4)
     if magic.startswith(_GZIP):
-        return cast(IO[bytes], gzip.open(path, "rb"))
+        return cast(IO[bytes], io.BufferedReader(cast(io.RawIOBase, gzip.open(path, "rb"))))
     if magic == _ZSTD:
         raise UnreadableError(str(path), "it is compressed with zstd; unpack it first (zstd -d)")
     return path.open("rb")

@@ -254,18 +254,16 @@ def tools_of(given: Any, functions: Any, tally: Tally) -> tuple[dict[str, Any], 
     if not tools and listing(functions):
         tally.repair("legacy functions taken as tools")
         tools = [{"type": "function", "function": function} for function in listing(functions)]
-    bare = [
-        isinstance(tool, dict) and "function" not in tool and tool.get("type") in (None, "function") for tool in tools
-    ]
-    tools = [_wrapped(tool) if flat else tool for tool, flat in zip(tools, bare, strict=True)]
-    kept = [tool for tool in tools if _is_tool(tool)]
+    kept = [tool for tool in map(_wrapped, tools) if _is_tool(tool)]
     for _ in range(len(tools) - len(kept)):
         tally.drop("a tool schema without a name")
     return tuple(kept)
 
 
-def _wrapped(tool: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema that is given without its wrapper as OpenAI's chat API has it."""
+def _wrapped(tool: Any) -> Any:
+    """Return a schema that is given without its wrapper as OpenAI's chat API has it; others as they are."""
+    if not isinstance(tool, dict) or "function" in tool or tool.get("type") not in (None, "function"):
+        return tool
     names = ("name", "description", "parameters", "strict")
     return {"type": "function", "function": {name: tool[name] for name in names if name in tool}}
 

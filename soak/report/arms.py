@@ -37,6 +37,11 @@ class Row:
     values: tuple[str, ...]
     differs: bool
 
+    @property
+    def equal(self) -> bool:
+        """Whether all arms have the same value."""
+        return len(set(self.values)) == 1
+
 
 def environment_rows(arms: Sequence[ReportArm]) -> list[Row]:
     """Return what was run, one property a row; those in which the arms differ come first."""

@@ -45,7 +45,7 @@ def terminal_comparison(
     `gates` are what became of `--fail-on`.
     """
     width, style = min(max(width, 40), 200), Style(colour)
-    lines = [f"{style.verdict(comparison.verdict)} — {_names(comparison)}", ""]
+    lines = [f"{style.verdict(comparison.verdict)}{_by(gates)} — {_names(comparison)}", ""]
     lines += textwrap.wrap(escape_terminal(comparison.sentence), width)
     if comparison.invalid:
         lines += ["", style.bold("no conclusion may be drawn:"), *_bullets(comparison.invalid, width)]
@@ -69,6 +69,11 @@ def _bullets(texts: Iterable[str], width: int) -> list[str]:
         for text in texts
         for line in textwrap.wrap(one_line(text, 300), width, initial_indent="  - ", subsequent_indent="    ")
     ]
+
+
+def _by(gates: Sequence[Gate]) -> str:
+    """Return what says that a verdict is that of somebody's gate and not of the comparison alone."""
+    return " by --fail-on" if gates else ""
 
 
 def _names(comparison: Comparison) -> str:
@@ -229,7 +234,7 @@ def markdown_comparison(comparison: Comparison, gates: Sequence[Gate] = (), arms
     `gates` are what became of `--fail-on`; of two `arms` the differences of what they ran are listed.
     """
     names = f"{escape_markdown(comparison.baseline)} → {escape_markdown(comparison.candidate)}"
-    lines = [f"**{comparison.verdict.upper()}** — {names}", "", escape_markdown(comparison.sentence)]
+    lines = [f"**{comparison.verdict.upper()}**{_by(gates)} — {names}", "", escape_markdown(comparison.sentence)]
     for title, texts in (
         ("No conclusion may be drawn:", comparison.invalid),
         ("Before you read on:", comparison.warnings),

@@ -85,6 +85,7 @@ class Verdict:
 
     of: str
     verdict: str
+    by: str = ""
     sentence: str = ""
     points: Sequence[tuple[str, Sequence[str]]] = ()
 
@@ -100,6 +101,7 @@ def comparison_page(comparison: Comparison, arms: Sequence[ReportArm], gates: Se
     verdict = Verdict(
         of=f"{comparison.baseline} → {comparison.candidate}",
         verdict=comparison.verdict,
+        by="by --fail-on" if gates else "",
         sentence=comparison.sentence,
         points=[(title, texts) for title, texts in points if texts],
     )

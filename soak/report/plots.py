@@ -162,7 +162,7 @@ def bands_plot(
             if band[place].turns:
                 _upright(axes, at - _dodge(place, len(arms)), band[place], place)
         axes.plot([], [], _MARKERS[place], color=_ARMS[place], label=arms[place])
-    axes.set_xticks(range(len(bands)), list(bands), fontsize=8)
+    axes.set_xticks(range(len(bands)), list(bands), fontsize=8 if len(bands) < 7 else 7)
     axes.set_xlim(-0.6, len(bands) - 0.4)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(along)

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Mapping
 
-from soak.facts import CLASSES, ArmSummary, Summary
+from soak.facts import CLASSES, ArmSummary, Summary, TurnClass
 from soak.report.escape import escape_terminal, one_line
 from soak.report.figures import UNKNOWN, count, decimal, milliseconds, seconds, share
 from soak.report.style import Style
@@ -50,25 +50,28 @@ def _wrapped(text: str, width: int, *, bullet: str = "  - ") -> list[str]:
 
 
 def _classes(arms: Mapping[str, ArmSummary], style: Style) -> list[str]:
-    """Return the table of classes: turns, share of finished turns, 95 % upper bound, and turn time, per arm."""
-    many = len(arms) > 1
-    rows = []
-    for name, arm in arms.items():
-        lead = f"{one_line(name, 30)} " if many else ""
-        for class_ in CLASSES:
-            turns = getattr(arm.turns, class_)
-            label = f"{lead}{class_}"
-            rate = share(arm.rate.get(class_))
-            bound = "" if class_ == "ok" else share(arm.rate_upper95.get(class_))
-            rows.append([label, count(turns), rate, bound, seconds(arm.busy_s.get(class_))])
-        rows.append([f"{lead}finished", count(arm.turns.finished), "", "", seconds(sum(arm.busy_s.values()))])
-        rows += [
-            [f"{lead}{what}", count(getattr(arm.turns, what)), "", "", ""]
-            for what in ("skipped", "indeterminate", "not_reached")
-            if getattr(arm.turns, what)
-        ]
-    lines = terminal_table(["class", "turns", "of finished", "95 % below", "turn time"], rows)
+    """Return the table of classes: turns, their share, 95 % upper bound, and turn time; arms side by side."""
+    header = ["class"]
+    for name in arms:
+        header += [one_line(name, 30) if len(arms) > 1 else "turns", "of finished", "95 % below", "turn time"]
+    rows = [[class_, *(cell for arm in arms.values() for cell in _class_cells(arm, class_))] for class_ in CLASSES]
+    rows.append(["finished", *(cell for arm in arms.values() for cell in _finished_cells(arm))])
+    for what in ("skipped", "indeterminate", "not_reached"):
+        if any(getattr(arm.turns, what) for arm in arms.values()):
+            rows.append(
+                [what, *(cell for arm in arms.values() for cell in (count(getattr(arm.turns, what)), "", "", ""))]
+            )
+    lines = terminal_table(header, rows)
     return [style.bold(lines[0]), *lines[1:]]
+
+
+def _class_cells(arm: ArmSummary, class_: TurnClass) -> tuple[str, str, str, str]:
+    bound = "" if class_ == "ok" else share(arm.rate_upper95.get(class_))
+    return count(getattr(arm.turns, class_)), share(arm.rate.get(class_)), bound, seconds(arm.busy_s.get(class_))
+
+
+def _finished_cells(arm: ArmSummary) -> tuple[str, str, str, str]:
+    return count(arm.turns.finished), "", "", seconds(sum(arm.busy_s.values()))
 
 
 def _arm(name: str, arm: ArmSummary, width: int, style: Style, *, named: bool) -> list[str]:
@@ -89,8 +92,12 @@ def _worst(arm: ArmSummary, width: int, style: Style) -> list[str]:
     for name, turn in zip(names, shown, strict=True):
         class_ = style.turn_class(turn.class_) + " " * (_CLASS_WIDTH - len(turn.class_))
         size = f" ({count(turn.tokens)} tokens)" if turn.tokens else ""
-        lead = max(map(len, names))
-        lines.append(f"    {name:<{lead}}  {class_}  {one_line(turn.reason, max(width - lead - 20, 40))}{size}")
+        reason = one_line(turn.reason, 2 * width)
+        lead = f"    {name:<{max(map(len, names))}}  {class_}"
+        if len(name) + len(reason) + len(size) + _CLASS_WIDTH + 8 <= width:
+            lines.append(f"{lead}  {reason}{size}")
+        else:
+            lines += [f"{lead}{size}", *_wrapped(reason, width, bullet=" " * 8)]
     return lines
 
 

@@ -41,11 +41,12 @@ def terminal_turn_list(
 
 def _group(name: str, records: list[Record], width: int, style: Style, per_class: int) -> list[str]:
     records.sort(key=lambda record: (-(_tokens(record) or 0), record.key))
+    keys = [one_line(str(record.key), 70) for record in records[:per_class]]
+    widest = max(map(len, keys))
     rows = [
-        [one_line(str(record.key), 70), _size(record), one_line(_why(record), max(width - 50, 40))]
-        for record in records[:per_class]
+        [key, _size(record), one_line(_why(record), max(width - widest - 18, 60))]
+        for key, record in zip(keys, records, strict=False)
     ]
-    widest = max(len(row[0]) for row in rows)
     lines = [f"{style.turn_class(name)} {count(len(records))}"]
     lines += [f"  {row[0]:<{widest}}  {row[1]:>12}  {row[2]}" for row in rows]
     more = len(records) - len(rows)

@@ -6,7 +6,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from soak.check import ArmHistory, HistoryView, compare, merge, summarise, worse
+from soak.check import ArmHistory, HistoryView, compare, merge, summarise, turn_facts, worse
 from soak.facts import (
     CLASSES,
     ArmCard,
@@ -67,7 +67,13 @@ def sides(baseline: list[object], candidate: list[object]) -> tuple[ArmHistory, 
     found = {**history("baseline", baseline), **history("candidate", candidate)}
     told = summarise(content, HistoryView(records=found), run="r", state="complete", plan=CARD, wall_s=10.0)
     first, second = (
-        ArmHistory(label=name, manifest=content, arm=name, records=found, summary=told.arms[name])
+        ArmHistory(
+            label=name,
+            manifest=content,
+            arm=name,
+            turns=list(turn_facts(record for key, record in found.items() if key.arm == name)),
+            summary=told.arms[name],
+        )
         for name in ("baseline", "candidate")
     )
     return first, second

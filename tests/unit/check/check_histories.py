@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from soak.check import ArmHistory, HistoryView, summarise
+from soak.check import ArmHistory, HistoryView, summarise, turn_facts
 from soak.facts import (
     ArmCard,
     Attempt,
@@ -147,7 +147,8 @@ def side(arm: str, found: Mapping[TurnKey, Record], of: Manifest | None = None, 
     content = of or manifest((arm,))
     own = {at: record for at, record in found.items() if at.arm == arm}
     judged = summary(own, of=content, **view)
-    return ArmHistory(label=f"runs/{arm}", manifest=content, arm=arm, records=found, summary=judged.arms[arm])
+    turns = list(turn_facts(own.values()))
+    return ArmHistory(label=f"runs/{arm}", manifest=content, arm=arm, turns=turns, summary=judged.arms[arm])
 
 
 def swap(comparison: Comparison) -> tuple[Any, ...]:

@@ -47,7 +47,8 @@ def test_a_difference_is_reported_precisely(tmp_path: Path) -> None:
     changed = b"".join(json.dumps(episode).encode() + b"\n" for episode in episodes)
     (tmp_path / "pocket.jsonl").write_bytes(changed)
     (found,) = differences("smoke", {"pocket.jsonl": data}, tmp_path)
-    assert found.startswith(f"smoke/pocket.jsonl: episode pocket-duration, message {at} (tool), content: line 3: was 'another line'")
+    place = f"smoke/pocket.jsonl: episode pocket-duration, message {at} (tool), content: line 3"
+    assert found.startswith(f"{place}: was 'another line', is ")
 
 
 def test_missing_and_extra_parts_are_reported(tmp_path: Path) -> None:
@@ -106,12 +107,12 @@ def test_wrong_scripts_name_the_line(tmp_path: Path, text: str, told: str) -> No
 def test_scripts_group_calls_into_answers(tmp_path: Path) -> None:
     """Reasoning, content and the calls after them make one answer; the next `say` begins another."""
     head = "== episode a\n== repository r\n== defect d\n== check\npass\n"
-    (tmp_path / "x.episode").write_text(
-        head + "== think\nt\n== say\ns\n== bash ls\n== view f 1 2\n== wait 3\n== say\nu\n== raw bash\n{oops\n== submit\nw\n"
-    )
+    answers = ("== think\nt\n== say\ns\n== bash ls\n== view f 1 2\n", "== say\nu\n== raw bash\n{oops\n== submit\nw\n")
+    (tmp_path / "x.episode").write_text(f"{head}{answers[0]}== wait 3\n{answers[1]}")
     first, second = read_script(tmp_path / "x.episode").steps
     assert (first.reasoning, first.text, first.wait_s) == ("t", "s", None)
-    assert first.calls == [Call("bash", {"command": "ls"}), Call("view_file", {"path": "f", "start_line": 1, "end_line": 2})]
+    view = Call("view_file", {"path": "f", "start_line": 1, "end_line": 2})
+    assert first.calls == [Call("bash", {"command": "ls"}), view]
     assert (second.text, second.wait_s) == ("u", 3.0)
     assert second.calls == [Call("bash", "{oops"), Call("submit", {"summary": "w"})]
 
@@ -182,8 +183,9 @@ def test_clip_keeps_head_and_tail() -> None:
 
 def test_histories_undo_later_edits() -> None:
     """A commit's state is the last state without later edits and later files; an edit that does not fit is refused."""
-    commits = [{"message": "1"}, {"message": "2", "adds": ["b"], "edits": [{"path": "a", "before": "old", "after": "new"}]}]
+    edit = {"path": "a", "before": "old", "after": "new"}
+    commits = [{"message": "1"}, {"message": "2", "adds": ["b"], "edits": [edit]}]
     assert _states("r", commits, {"a": "new!", "b": "x"}) == [{"a": "old!"}, {"a": "new!", "b": "x"}]
-    commits[1]["edits"][0]["after"] = "nowhere"
+    edit["after"] = "nowhere"
     with pytest.raises(RepositoryError, match="stands there 0 times"):
         _states("r", commits, {"a": "new!", "b": "x"})

@@ -25,7 +25,7 @@ def test_a_comparison_page_shows_verdict_counts_gates_and_turns() -> None:
     gate = Gate(text="wall_clock.ratio > 110%", holds=False, seen={"wall_clock.ratio": 0.8})
     outline = Outline(comparison_page(measured_comparison(), two_arms(), [gate]))
     for part in (
-        "unknown runs/ → runs/b",
+        "unknown by --fail-on runs/ → runs/b",
         "Garbage loops 11 → 7 of 500 paired turns",
         "the arms ran different versions",
         "wall_clock.ratio > 110% does not hold (wall_clock.ratio is 0.8)",

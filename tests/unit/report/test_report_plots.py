@@ -68,7 +68,7 @@ def test_uptime_bands_count_from_each_arms_first_turn() -> None:
     found = bands.uptime_bands(two_arms())
     assert found is not None
     assert len(found.labels) == 6
-    assert found.labels[0] == "0–49.9 min"
+    assert found.labels[0] == "0–50 min"
     assert sum(band[0].turns for band in found.points) == 500
 
 
