@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from soak.app.judging import judge_again, summary_of_history
-from soak.check import ArmHistory, Stated, TurnFact, compare, turn_facts
+from soak.check import ArmHistory, Stated, TurnFact, compare, final_turns
 from soak.check.gates import judge_gates
 from soak.errors import UsageError
 from soak.facts import Comparison, Condition, Gate, Judgement, Record, Summary, TurnKey
@@ -104,11 +104,11 @@ def arms_of(path: Path) -> list[StoredArm]:
     folder = RunFolder.open(path)
     with folder.history() as history:
         judgements = judge_again(history, folder.manifest, {})
-        records = history.final_outlines()
-        summary = summary_of_history(folder, folder.manifest, history, judgements, records)
+        ends = final_turns(history.outlines(), judgements)
+        summary = summary_of_history(folder, folder.manifest, history, ends)
         births = {card.name: _engine_starts_at(history, card.name) for card in folder.manifest.arms}
     turns: dict[str, list[TurnFact]] = {card.name: [] for card in folder.manifest.arms}
-    for turn in turn_facts(records.values(), judgements):
+    for turn in ends:
         turns[turn.key.arm].append(turn)
     many = len(folder.manifest.arms) > 1
     return [

@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from importlib.metadata import version
@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 
 import soak.classify
-from soak.check import HistoryView, scenario_of, summarise
+from soak.check import HistoryView, TurnFact, final_turns, scenario_of, summarise
 from soak.classify import DEFAULTS, Context, Settings, judge
 from soak.errors import UsageError
 from soak.facts import (
@@ -19,7 +19,6 @@ from soak.facts import (
     Manifest,
     PlanCard,
     Record,
-    RecordOutline,
     Scenario,
     Started,
     Summary,
@@ -52,13 +51,13 @@ def check_run(path: Path, rejudging: Rejudging | None = None) -> Summary:
     manifest = _with_thresholds(folder.manifest, changed)
     with folder.history() as history:
         judgements = judge_again(history, manifest, changed.classify)
-        return summary_of_history(folder, manifest, history, judgements, history.final_outlines())
+        return summary_of_history(folder, manifest, history, final_turns(history.outlines(), judgements))
 
 
 def summary_of(folder: RunFolder) -> Summary:
     """Return the summary of a run as its turns were judged when they ended."""
     with folder.history() as history:
-        return summary_of_history(folder, folder.manifest, history, {}, history.final_outlines())
+        return summary_of_history(folder, folder.manifest, history, final_turns(history.outlines()))
 
 
 def judge_again(history: History, manifest: Manifest, changes: Mapping[str, float]) -> dict[TurnKey, Judgement]:
@@ -103,14 +102,14 @@ def stored_context(history: History, started: Started, record: Record, tool_mode
     )
 
 
-def view_of(history: History, records: Mapping[TurnKey, RecordOutline]) -> HistoryView:
-    """Return what the checkers read of a history."""
+def view_of(history: History, turns: Sequence[TurnFact], starts: Mapping[TurnKey, int]) -> HistoryView:
+    """Return what the checkers read of a history; `starts` counts how often each turn was started."""
     samples = defaultdict(list)
     for sample in history.samples():
         samples[sample.arm].append(sample)
-    repeated = Counter(key.arm for key, count in history.start_counts().items() for _ in range(count - 1))
+    repeated = Counter(key.arm for key, count in starts.items() for _ in range(count - 1))
     return HistoryView(
-        records=records,
+        turns=turns,
         samples=samples,
         open_starts=Counter(started.key.arm for started in history.open_starts()),
         repeated_starts=repeated,
@@ -129,11 +128,11 @@ def state_of(history: History) -> str:
     return state
 
 
-def plan_card_of(manifest: Manifest, records: Iterable[TurnKey], reached: Mapping[TurnKey, int]) -> PlanCard:
+def plan_card_of(manifest: Manifest, reached: Iterable[TurnKey]) -> PlanCard:
     """Return what was planned for each arm; for a time budget, what the budget reached."""
     scenario = scenario_of(manifest)
     budget, a_pass = scenario.budget, manifest.corpus.turns
-    pairs = {key.pair for key in (*records, *reached)}
+    pairs = {key.pair for key in reached}
     passes = 1 + max((pass_ for _, _, pass_ in pairs), default=0)
     if budget.turns is not None:
         turns, passes = budget.turns, -(-budget.turns // max(1, a_pass))
@@ -146,22 +145,16 @@ def plan_card_of(manifest: Manifest, records: Iterable[TurnKey], reached: Mappin
     )
 
 
-def summary_of_history(
-    folder: RunFolder,
-    manifest: Manifest,
-    history: History,
-    judgements: Mapping[TurnKey, Judgement],
-    records: Mapping[TurnKey, RecordOutline],
-) -> Summary:
-    """Return the summary of an open history with its final records; `judgements` replace the stored ones."""
+def summary_of_history(folder: RunFolder, manifest: Manifest, history: History, turns: Sequence[TurnFact]) -> Summary:
+    """Return the summary of an open history whose turns came to these ends."""
+    starts = history.start_counts()
     return summarise(
         manifest,
-        view_of(history, records),
+        view_of(history, turns, starts),
         run=str(folder.path),
         state=state_of(history),
-        plan=plan_card_of(manifest, records, history.start_counts()),
+        plan=plan_card_of(manifest, (*starts, *(turn.key for turn in turns))),
         wall_s=history.active_s(),
-        judgements=judgements,
     )
 
 

@@ -56,14 +56,15 @@ def runs_page(paths: Sequence[Path]) -> str:
         )
     if len(arms) == 2:
         return comparison_page(compare_arms(*baseline_first(*arms)))
-    named = [_report_arm(_short_name(arm, place, len(arms)), arm) for place, arm in enumerate(arms)]
+    named = [_report_arm(_short_name(place, len(arms)), arm) for place, arm in enumerate(arms)]
     summaries = list({arm.run: arm.summary for arm in arms}.values())
     page: str = tools.runs_page(summaries, named)
     return page
 
 
-def _short_name(arm: StoredArm, place: int, arms: int) -> str:
-    return arm.history.arm if arms == 1 else _LETTERS[place]
+def _short_name(place: int, arms: int) -> str:
+    """Return what the page calls an arm: a word of ours, for what a run folder calls it may be anything."""
+    return "this run" if arms == 1 else _LETTERS[place]
 
 
 def _report_arm(name: str, stored: StoredArm, *, turns: bool = True) -> ReportArm:

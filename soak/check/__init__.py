@@ -12,7 +12,7 @@ from soak.check.deciding import Allowed, Decider, Decision
 from soak.check.engine import EngineDelta, deltas
 from soak.check.summary import HistoryView, scenario_of, summarise
 from soak.check.thresholds import broken_stop, live_stop
-from soak.check.turns import SEVERITY, TurnFact, turn_facts
+from soak.check.turns import SEVERITY, TurnFact, final_turns, turn_facts
 from soak.check.verdicts import Opinion, exit_code_of, merge, worse
 
 __all__ = [
@@ -32,6 +32,7 @@ __all__ = [
     "compare",
     "deltas",
     "exit_code_of",
+    "final_turns",
     "live_stop",
     "merge",
     "scenario_of",

@@ -23,7 +23,7 @@ from soak.check.measures import (
     worst_turns,
 )
 from soak.check.thresholds import broken_stop, thresholds_opinion
-from soak.check.turns import TurnFact, turn_facts
+from soak.check.turns import TurnFact
 from soak.check.validity import Validity, validity
 from soak.check.verdicts import Opinion, merge, sorted_reasons
 from soak.check.wording import events_sentence, percent, plural
@@ -33,14 +33,10 @@ from soak.facts import (
     ArmSummary,
     EngineSample,
     Event,
-    Judgement,
     Manifest,
     PlanCard,
-    Record,
-    RecordOutline,
     Scenario,
     Summary,
-    TurnKey,
 )
 
 MAX_INDETERMINATE = 0.1
@@ -55,11 +51,11 @@ class HistoryView:
     """
     What checkers read of a history.
 
-    `records`: the last record per key. `samples`: engine samples per arm, oldest first. `open_starts`: turns per arm
+    `turns`: the last word on each turn. `samples`: engine samples per arm, oldest first. `open_starts`: turns per arm
     that were started and have no end. `repeated_starts`: starts per arm that were broken off and offered again.
     """
 
-    records: Mapping[TurnKey, Record] | Mapping[TurnKey, RecordOutline]
+    turns: Sequence[TurnFact]
     samples: Mapping[str, Sequence[EngineSample]] = field(default_factory=dict)
     open_starts: Mapping[str, int] = field(default_factory=dict)
     repeated_starts: Mapping[str, int] = field(default_factory=dict)
@@ -74,20 +70,19 @@ def summarise(
     state: str,
     plan: PlanCard,
     wall_s: float,
-    judgements: Mapping[TurnKey, Judgement] | None = None,
 ) -> Summary:
     """
     Return what the run came to.
 
-    `state` is how it ended (`facts.Summary`), `wall_s` the seconds it was active; `judgements` replaces stored ones
-    where it has the key. The verdict is the worst of the arms'. An arm is *fail* if it is valid, has `min_turns`
-    finished turns and a `pass_if` is broken, also where the run did not end by itself (more turns do not mend what is
-    broken), or if the run was stopped by its own `stop_if`; *unknown* if it is invalid, too little was finished, too
-    much was skipped or broken off, a threshold's field was not measured, the run did not end by itself or a checker
-    crashed; else *pass*. Raises `RunFolderError` if the manifest's scenario cannot be read.
+    `state` is how it ended (`facts.Summary`), `wall_s` the seconds it was active. The verdict is the worst of the
+    arms'. An arm is *fail* if it is valid, has `min_turns` finished turns and a `pass_if` is broken, also where the
+    run did not end by itself (more turns do not mend what is broken), or if the run was stopped by its own
+    `stop_if`; *unknown* if it is invalid, too little was finished, too much was skipped or broken off, a
+    threshold's field was not measured, the run did not end by itself or a checker crashed; else *pass*. Raises
+    `RunFolderError` if the manifest's scenario cannot be read.
     """
     scenario = scenario_of(manifest)
-    turns = _by_arm(history, manifest, judgements)
+    turns = _by_arm(history, manifest)
     arms: dict[str, ArmSummary] = {}
     opinions: dict[str, list[Opinion]] = {}
     for card in manifest.arms:
@@ -120,11 +115,9 @@ def scenario_of(manifest: Manifest) -> Scenario:
         ) from problem
 
 
-def _by_arm(
-    history: HistoryView, manifest: Manifest, judgements: Mapping[TurnKey, Judgement] | None
-) -> dict[str, list[TurnFact]]:
+def _by_arm(history: HistoryView, manifest: Manifest) -> dict[str, list[TurnFact]]:
     turns: dict[str, list[TurnFact]] = defaultdict(list, {card.name: [] for card in manifest.arms})
-    for turn in turn_facts(history.records.values(), judgements):
+    for turn in history.turns:
         turns[turn.key.arm].append(turn)
     return turns
 

@@ -1,6 +1,7 @@
 """Whether failures become more frequent with depth, in the course of a conversation or with uptime; and drift."""
 
 import math
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -71,17 +72,23 @@ _Placed = list[tuple[float, TurnFact]]
 def _bands(edges: Sequence[float], first: _Placed, second: _Placed) -> list[Band]:
     """Return the bands between the first and the last that hold a turn."""
     limits = list(zip(edges, [*edges[1:], None], strict=True))
+    counted = [_counted(placed, edges) for placed in (first, second)]
     bands = [
-        Band(low=low, high=high, baseline=_in(first, low, high), candidate=_in(second, low, high))
-        for low, high in limits
+        Band(low=low, high=high, baseline=counted[0][i], candidate=counted[1][i])
+        for i, (low, high) in enumerate(limits)
     ]
     filled = [i for i, band in enumerate(bands) if band.baseline.turns or band.candidate.turns]
     return bands[filled[0] : filled[-1] + 1] if filled else []
 
 
-def _in(placed: _Placed, low: float, high: float | None) -> Events:
-    inside = [turn for at, turn in placed if at >= low and (high is None or at < high)]
-    return Events(events=sum(turn.class_ != "ok" for turn in inside), turns=len(inside))
+def _counted(placed: _Placed, edges: Sequence[float]) -> list[Events]:
+    """Return turns and failures of each band."""
+    turns, failures = [0] * len(edges), [0] * len(edges)
+    for at, turn in placed:
+        band = bisect_right(edges, at) - 1
+        turns[band] += 1
+        failures[band] += turn.class_ != "ok"
+    return [Events(events=failed, turns=count) for failed, count in zip(failures, turns, strict=True)]
 
 
 def _test(placed: _Placed, per: float) -> TrendTest:

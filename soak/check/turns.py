@@ -15,11 +15,12 @@ _REASON_MAX = 160
 _UNJUDGED = "the history holds no judgement for it"
 
 
-class TurnFact(msgspec.Struct, frozen=True, kw_only=True):
+class TurnFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
     One planned turn's end. Fields are None where not measured, and for turns that did not finish.
 
     `turn_s`: seconds from the first attempt to the end, pauses between attempts included; a lower bound if `censored`.
+    Not tracked by the garbage collector, which would look through a hundred thousand of them again and again.
     `answered`: the answer came to its end (so its times describe the server and not a limit or a fault).
     """
 
@@ -46,6 +47,22 @@ class TurnFact(msgspec.Struct, frozen=True, kw_only=True):
     def finished(self) -> bool:
         """Whether the turn ran and was judged."""
         return self.class_ is not None
+
+
+def final_turns(
+    records: Iterable[Record | RecordOutline], judgements: Mapping[TurnKey, Judgement] | None = None
+) -> list[TurnFact]:
+    """
+    Return each turn's last word among all ends of a history, in the order of writing.
+
+    Finished or skipped if it came to that, else its last indeterminate; `judgements` as in `turn_facts`.
+    """
+    final: dict[TurnKey, TurnFact] = {}
+    for turn in turn_facts(records, judgements):
+        known = final.get(turn.key)
+        if known is None or known.outcome == "indeterminate":
+            final[turn.key] = turn
+    return list(final.values())
 
 
 def turn_facts(

@@ -45,7 +45,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None = None
 
 
-class RecordOutline(msgspec.Struct, frozen=True, kw_only=True):
+class RecordOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A record without what was generated: all that counting and timing need, read from the same JSON."""
 
     key: TurnKey

@@ -3,7 +3,7 @@
 import msgspec
 
 
-class TurnKey(msgspec.Struct, frozen=True, kw_only=True, order=True):
+class TurnKey(msgspec.Struct, frozen=True, kw_only=True, order=True, gc=False):
     """Episode id, turn index in the episode, pass through the corpus (from 0), and arm name: unique in a run."""
 
     episode: str

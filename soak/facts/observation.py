@@ -24,7 +24,7 @@ Ending = Literal[
 ]
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One HTTP exchange: `status` is None if no answer came; `wait_s` is the pause made before the next attempt."""
 
     started_at: float
@@ -34,7 +34,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     wait_s: float = 0.0
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Token counts as the server reported them; None means it did not say."""
 
     prompt: int | None = None
@@ -100,7 +100,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return time_per_token_ms(self.output_tokens, self.ttft_ms, self.e2e_ms)
 
 
-class ObservationOutline(msgspec.Struct, frozen=True, kw_only=True):
+class ObservationOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
     What counting needs of an observation, and nothing of what was generated: read from the same JSON, ten times faster.
 

@@ -27,27 +27,27 @@ _KEYS = (
     r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",
     r"AIza[A-Za-z0-9_-]{35}",
     r"ya29\.[A-Za-z0-9_-]{20,}",
-    r"xox[abeoprs]-[A-Za-z0-9-]{10,}",
-    r"https://hooks\.slack\.com/services/[A-Za-z0-9/]{20,}",
+    r"xox[abeoprs]-[A-Za-z0-9-]{15,}",
+    r"hooks\.slack\.com/services/[A-Za-z0-9/]{20,}",
     r"hf_[A-Za-z0-9]{30,}",
     r"npm_[A-Za-z0-9]{30,}",
     r"pypi-AgEI[A-Za-z0-9_-]{30,}",
     r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",
     r"[sr]k_(?:live|test)_[A-Za-z0-9]{16,}",
-    r"(?:gsk|xai|nvapi|r8|dop_v1|shpat|pplx|fw|tgp_v1|lin_api|ntn|dckr_pat)[_-][A-Za-z0-9_-]{24,}",
+    r"(?:gsk|xai|nvapi|r8|dop_v1|shpat|pplx|tgp_v1|lin_api|dckr_pat)[_-][A-Za-z0-9_-]{24,}",
     r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}",
-    r"(?:AccountKey|SharedAccessSignature)=[A-Za-z0-9+/%]{20,}={0,2}",
 )
 _KEY = re.compile(r"(?<![A-Za-z0-9_-])(?:" + "|".join(_KEYS) + r")(?![A-Za-z0-9])")
+_RUN = re.compile(r"[A-Za-z0-9+/_.~-]{20,}={0,2}")
 _PEM = re.compile(r"(?<=-----BEGIN )([A-Z ]{0,20}PRIVATE KEY-----)[A-Za-z0-9+/=\s\\]{20,20000}(?=-----END )")
-_NAMED = re.compile(
-    r"(?i)((?:api[_-]?key|access[_-]?key|secret|token|passwd|password|authorization|bearer)"
-    r"[\"'\\]{0,3}\s?[:=\s]\s?[\"'\\]{0,3}(?:bearer\s)?)([A-Za-z0-9+/_.~-]{20,}={0,2})(?![A-Za-z0-9])"
+_NAMING = re.compile(
+    r"(?i)(?:api[_-]?key|access[_-]?key|account[_-]?key|secret|token|passwd|password|authorization|bearer)"
+    r"[\"'\\]{0,3}\s?[:=\s]\s?[\"'\\]{0,3}(?:bearer\s)?\Z"
 )
+_NAMING_MAX = 40
 _LOGIN = re.compile(r"(?<=://)([A-Za-z0-9._~%-]{1,64}:[A-Za-z0-9._~%!$&*+,;=-]{3,128})(?=@)")
-_EMAIL = re.compile(
-    r"(?<![A-Za-z0-9._%+@-])[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,4}\.[A-Za-z]{2,24}"
-)
+_DOMAIN = re.compile(r"@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,4}\.[A-Za-z]{2,24}")
+_MAILBOX = re.compile(r"[A-Za-z0-9._%+-]{1,64}\Z")
 _HOME = re.compile(
     r"((?:/home/|/Users/|/export/home/|\b[A-Za-z]:(?:\\{1,4}|/)Users(?:\\{1,4}|/)))([A-Za-z0-9][A-Za-z0-9._-]{0,63})"
 )
@@ -94,23 +94,27 @@ class _Pen:
         if len(text) < 6:
             return text
         text = _PEM.sub(lambda found: f"{found[1]} {self._give('key', found[0])} ", text) if "PRIVATE" in text else text
-        text = _KEY.sub(self._key, text)
         if "://" in text:
             text = _LOGIN.sub(self._login, text)
-        if ":" in text or "=" in text or "earer" in text:
-            text = _NAMED.sub(self._named, text)
+        text = _RUN.sub(self._run, text)
         if "@" in text:
-            text = _EMAIL.sub(self._email, text)
+            text = self._emails(text)
         if "/home/" in text or "Users" in text or "-home-" in text:
             text = _DASHED.sub(self._home, _HOME.sub(self._home, text))
         return text
 
     def value(self, value: Any) -> Any:
-        """Return a JSON value with placeholders in its texts; keys of objects stay."""
+        """Return a JSON value with placeholders in its texts, the names in objects included."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, dict):
-            return {key: self.value(item) for key, item in value.items()}
+            found: dict[str, Any] = {}
+            for key, item in value.items():
+                name = self.text(key)
+                while name in found:
+                    name += "_"
+                found[name] = self.value(item)
+            return found
         if isinstance(value, list | tuple):
             return [self.value(item) for item in value]
         return value
@@ -128,19 +132,35 @@ class _Pen:
     def _key(self, found: re.Match[str]) -> str:
         return self._give("key", found[0])
 
-    def _named(self, found: re.Match[str]) -> str:
-        if _OURS.search(found[2]) or not _looks_random(found[2]):
-            return found[0]
-        return found[1] + self._give("key", found[2])
+    def _run(self, found: re.Match[str]) -> str:
+        """Replace the keys in a long run of letters and digits, or all of it where it is called a secret."""
+        run, start = found[0], found.start()
+        without = _KEY.sub(self._key, run)
+        if without != run or not _looks_random(run) or _OURS.search(run):
+            return without
+        if _NAMING.search(found.string[max(start - _NAMING_MAX, 0) : start]) is None:
+            return run
+        return self._give("key", run)
 
     def _login(self, found: re.Match[str]) -> str:
         return found[0] if _OURS.search(found[1]) else self._give("key", found[1])
 
-    def _email(self, found: re.Match[str]) -> str:
-        address = found[0]
-        if _RESERVED.search(address) or _FILE.search(address) or address.startswith("git@"):
-            return address
-        return self._give("e-mail address", address.lower())
+    def _emails(self, text: str) -> str:
+        """Return `text` without e-mail addresses: each "@" is looked at from both sides."""
+        pieces: list[str] = []
+        done = 0
+        for domain in _DOMAIN.finditer(text):
+            box = _MAILBOX.search(text[max(domain.start() - 64, done) : domain.start()])
+            if done and domain.start() == done:
+                done = domain.end()  # one address runs into the next: both are gone
+                continue
+            address = "" if box is None else box[0] + domain[0]
+            if not address or _RESERVED.search(address) or _FILE.search(address) or address.startswith("git@"):
+                continue
+            pieces += [text[done : domain.start() - len(address) + len(domain[0])]]
+            pieces += [self._give("e-mail address", address.lower())]
+            done = domain.end()
+        return "".join(pieces) + text[done:]
 
     def _home(self, found: re.Match[str]) -> str:
         name = found[2]

@@ -15,7 +15,7 @@ _SCENARIO = ("sampling", "load", "think_time", "tools", "salt", "replay", "on_lo
 @dataclass(frozen=True, kw_only=True)
 class ReportArm:
     """
-    One arm: `name` is what the page calls it (baseline, candidate, A, B, …), `label` where it is stored.
+    One arm: `name` is what we call it (baseline, candidate, A, B, …), `label` where it is stored.
 
     `records` are the final records of this arm alone, as they are judged now.
     """

@@ -131,7 +131,7 @@ def _range(low: float, high: float | None, label: Callable[[float], str]) -> str
 
 
 def _tokens(value: float) -> str:
-    return f"{value:.0f}" if value < 1000 else f"{value / 1000:.2g}k"
+    return f"{value:.0f}" if value < 1000 else f"{_rounded(value / 1000)}k"
 
 
 def _time(value: float) -> str:
@@ -139,8 +139,13 @@ def _time(value: float) -> str:
         return "0"
     for limit, unit, size in ((120, "s", 1), (7200, "min", 60)):
         if value < limit:
-            return f"{value / size:.2g} {unit}"
-    return f"{value / 3600:.2g} h"
+            return f"{_rounded(value / size)} {unit}"
+    return f"{_rounded(value / 3600)} h"
+
+
+def _rounded(value: float) -> str:
+    """Return a number with two significant digits and no exponent."""
+    return f"{float(f'{value:.2g}'):g}"
 
 
 def _plain(value: float) -> str:

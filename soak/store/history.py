@@ -13,7 +13,6 @@ from soak.store.problems import damaged
 from soak.store.schema import KEY, check_format, check_pages, connect_to_read
 
 T = TypeVar("T")
-Ended = TypeVar("Ended", Record, RecordOutline)
 
 _PAGE_ROWS = 256
 _MAX_PREFIX_MESSAGES = 100_000
@@ -73,11 +72,16 @@ class History:
 
     def final(self) -> dict[TurnKey, Record]:
         """Return for each turn its last word: finished or skipped if it came to that, else its last indeterminate."""
-        return _last_words(self.records())
+        final: dict[TurnKey, Record] = {}
+        for record in self.records():
+            known = final.get(record.key)
+            if known is None or known.outcome == "indeterminate":
+                final[record.key] = record
+        return final
 
-    def final_outlines(self) -> dict[TurnKey, RecordOutline]:
-        """Return what `final` does, without what was generated: a fraction of the time and memory."""
-        return _last_words(self._facts("ends", RecordOutline))
+    def outlines(self) -> Iterator[RecordOutline]:
+        """Yield what `records` does, without what was generated: a fraction of the time and memory."""
+        return self._facts("ends", RecordOutline)
 
     def done(self) -> set[TurnKey]:
         """Return the turns that are finished or skipped: what a resumed run need not do."""
@@ -197,15 +201,6 @@ class History:
             return question(self._connection)
         except (sqlite3.Error, UnicodeError) as error:
             raise damaged(self._path, error) from error
-
-
-def _last_words(records: Iterator[Ended]) -> dict[TurnKey, Ended]:
-    final: dict[TurnKey, Ended] = {}
-    for record in records:
-        known = final.get(record.key)
-        if known is None or known.outcome == "indeterminate":
-            final[record.key] = record
-    return final
 
 
 def starts_and_ends(connection: sqlite3.Connection) -> tuple[dict[TurnKey, int], dict[TurnKey, int], set[TurnKey]]:

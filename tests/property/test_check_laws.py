@@ -65,7 +65,9 @@ def finished(key: TurnKey, class_: str, e2e_ms: float, censored: bool) -> Record
 def sides(baseline: list[object], candidate: list[object]) -> tuple[ArmHistory, ArmHistory]:
     content = manifest()
     found = {**history("baseline", baseline), **history("candidate", candidate)}
-    told = summarise(content, HistoryView(records=found), run="r", state="complete", plan=CARD, wall_s=10.0)
+    told = summarise(
+        content, HistoryView(turns=list(turn_facts(found.values()))), run="r", state="complete", plan=CARD, wall_s=10.0
+    )
     first, second = (
         ArmHistory(
             label=name,

@@ -128,7 +128,7 @@ def summary(
     turns = planned if planned is not None else max(1, len(found) // len(content.arms))
     return summarise(
         content,
-        HistoryView(records=found, samples=samples or {}, **view),
+        HistoryView(turns=list(turn_facts(found.values())), samples=samples or {}, **view),
         run="runs/r",
         state=state,
         plan=PlanCard(episodes=20, turns=turns, passes=1, seed=7, hash="sha256:p"),

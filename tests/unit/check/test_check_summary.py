@@ -219,12 +219,17 @@ def test_other_judgements_replace_the_stored_ones() -> None:
     found = arm_records("candidate", 30)
     again = {key(0): Judgement(class_="garbage_loop", reason="seen now", findings=(Finding(kind="loop"),))}
     content = manifest()
-    from soak.check import HistoryView, summarise
+    from soak.check import HistoryView, summarise, turn_facts
     from soak.facts import PlanCard
 
     card = PlanCard(episodes=1, turns=30, passes=1, seed=7, hash="h")
     told = summarise(
-        content, HistoryView(records=found), run="r", state="complete", plan=card, wall_s=1.0, judgements=again
+        content,
+        HistoryView(turns=list(turn_facts(found.values(), again))),
+        run="r",
+        state="complete",
+        plan=card,
+        wall_s=1.0,
     )
     assert told.arms["candidate"].turns.garbage_loop == 1
     assert told.arms["candidate"].worst[0].reason == "seen now"

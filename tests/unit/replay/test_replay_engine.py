@@ -1,6 +1,7 @@
 """The engine loop on real servers: order, flight, pairs, budgets, load shapes, and how a run ends."""
 
 import asyncio
+import itertools
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -231,15 +232,20 @@ async def test_draining_does_not_wait_for_think_time(tmp_path: Path) -> None:
 async def test_conversations_arrive_at_the_planned_moments(tmp_path: Path) -> None:
     """With an arrival rate each conversation starts at its moment of the seeded Poisson process."""
     load = Load(shape="arrival", rate_per_min=4.0, in_flight=50)
-    episodes = [conversation(f"e{i}", 1) for i in range(8)]
-    rig = Rig(tmp_path / "run", scenario(load=load), episodes, capabilities={"counts_tokens": False})
+    rig = Rig(tmp_path / "run", scenario(load=load), [conversation(f"e{i}", 1) for i in range(8)])
+    planned = list(itertools.islice(arrivals(load, rig.scenario.seed), 8))
     began: list[float] = []
     rig.ear.on_start = lambda key: began.append(rig.clock.now() - 1000.0)
+
+    async def from_moment_to_moment() -> None:
+        for number, moment in enumerate(planned, start=1):
+            rig.clock.advance(1000.0 + moment - rig.clock.now())
+            await until(lambda number=number: len(rig.ear.records) == number)
+
     async with FakeServer() as server:
-        await rig.sit({"candidate": server}, idle=lambda: not rig.ear.in_flight)
+        await rig.sit({"candidate": server}, meanwhile=from_moment_to_moment)
     rig.assert_all_done()
-    planned = arrivals(load, rig.scenario.seed)
-    assert began == pytest.approx([next(planned) for _ in range(8)], abs=1e-6)
+    assert began == pytest.approx(planned, abs=1e-6)
 
 
 async def test_arrivals_keep_to_the_limit_in_flight(tmp_path: Path) -> None:
