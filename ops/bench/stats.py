@@ -1,7 +1,7 @@
 """
 Do the statistics keep their word? Simulations of false alarms, coverage, power and time to a decision; all seeded.
 
-    python ops/bench/stats.py [--scale 1.0] [--out ops/bench/results/stats.json]
+    python ops/bench/stats.py [--scale 1.0] [--only alike …] [--out ops/bench/results/stats.json]
 
 Conversations have 30 turns, one episode each. Four models of how failures hang together, all with the same rate:
 
@@ -10,8 +10,8 @@ Conversations have 30 turns, one episode each. Four models of how failures hang 
   own          the same, drawn for each arm by itself: an arm goes wrong for a whole conversation
   episodes     a failing turn is followed by another with 80 %, in each arm by itself
 
-`--scale` multiplies the number of simulated runs; the kept result file was made with 1. Monte Carlo errors (one
-standard error) stand beside each share.
+`--scale` multiplies the number of simulated runs (each result tells its own); `--only` renews some results and keeps
+the others. Monte Carlo errors (one standard error) stand beside each share.
 """
 
 import argparse
@@ -64,16 +64,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scale", type=float, default=1.0)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "stats.json")
+    parser.add_argument("--only", nargs="*", default=list(SIMULATIONS), choices=list(SIMULATIONS))
     args = parser.parse_args()
-    began = time.process_time()
-    found: dict[str, Any] = {"turns_per_conversation": TURNS, "icc": ICC, "scale": args.scale}
-    for name, simulate in SIMULATIONS.items():
-        found[name] = simulate(args.scale)
-        print(f"{name}: {time.process_time() - began:.0f} s CPU so far", flush=True)
-        print(json.dumps(found[name]), flush=True)
-    found["cpu_s"] = round(time.process_time() - began)
     args.out.parent.mkdir(parents=True, exist_ok=True)
-    args.out.write_text(json.dumps(found, indent=1) + "\n")
+    found: dict[str, Any] = json.loads(args.out.read_text()) if args.out.exists() else {}
+    for name in args.only:
+        began = time.process_time()
+        found[name] = SIMULATIONS[name](args.scale)
+        found[name].append({"scale": args.scale, "cpu_s": round(time.process_time() - began)})
+        print(f"{name}: {time.process_time() - began:.0f} s CPU", flush=True)
+        args.out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 def generator(*name: object) -> np.random.Generator:
@@ -127,15 +127,13 @@ def share(flags: list[bool]) -> dict[str, float]:
     return {"share": round(part, 4), "se": round(math.sqrt(max(part * (1 - part), 1e-9) / len(flags)), 4)}
 
 
-def intervals(events: PairedEvents, *, clustered: bool) -> tuple[Interval | None, Interval | None]:
+def intervals(events: PairedEvents) -> tuple[Interval | None, Interval | None]:
     """Return the intervals of difference and ratio as a comparison reports them."""
     counts, clusters = count_pairs(events), by_cluster(events)
     first = (counts.both + counts.baseline_only, counts.pairs)
     second = (counts.both + counts.candidate_only, counts.pairs)
     difference, ratio = newcombe_paired(counts), ratio_score(first, second)
-    if clustered:
-        return envelope(difference, cluster_difference(clusters)), envelope(ratio, cluster_ratio(clusters))
-    return difference, ratio
+    return envelope(difference, cluster_difference(clusters)), envelope(ratio, cluster_ratio(clusters))
 
 
 def alike(scale: float) -> list[dict[str, Any]]:
@@ -156,7 +154,7 @@ def _alike(model: str, rate: float, conversations: int, runs: int) -> dict[str, 
         alarms.append(tested.p_value < 0.05)
         naive.append(mcnemar_exact(counts.baseline_only, counts.candidate_only) < 0.05)
         looks.append(max(log_evidence(cluster_differences(events))) >= math.log(20))
-        found = intervals(events, clustered=tested.by_cluster)
+        found = intervals(events)
         difference.append(found[0] is not None and not found[0].excludes(0.0))
         ratio.append(found[1] is None or not found[1].excludes(1.0))
     return {
@@ -189,7 +187,7 @@ def _different(model: str, rate: float, conversations: int, runs: int) -> dict[s
         tested = paired_test(events)
         alarms.append(tested.p_value < 0.05)
         looks.append(max(log_evidence(cluster_differences(events))) >= math.log(20))
-        found = intervals(events, clustered=tested.by_cluster)
+        found = intervals(events)
         difference.append(found[0] is not None and not found[0].excludes(-rate / 2))
         ratio.append(found[1] is None or not found[1].excludes(0.5))
     return {
@@ -205,7 +203,7 @@ def _different(model: str, rate: float, conversations: int, runs: int) -> dict[s
 
 
 def anytime_coverage(scale: float) -> list[dict[str, Any]]:
-    """How often the anytime interval of the difference misses the truth at any of its looks (every fifth conversation)."""
+    """How often the anytime interval of the difference misses the truth at any look (every fifth conversation)."""
     cases = [("independent", 1.0), ("own", 1.0), ("episodes", 1.0), ("independent", 0.5), ("own", 0.5)]
     return [_anytime(model, factor, max(50, int(400 * scale))) for model, factor in cases]
 

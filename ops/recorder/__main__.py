@@ -45,8 +45,7 @@ def _chosen(names: list[str], part: str) -> list[Path]:
 def _rebuild(corpus: str, transcripts: Path, replace: bool) -> int:
     """Record one corpus again; compare it with what is there, or replace that."""
     began = time.monotonic()
-    with workplace() as box:
-        recorded = [_told(record(box, path)) for path in scripts(corpus)]
+    recorded = [_recorded(path) for path in scripts(corpus)]
     files = files_of(corpus, recorded)
     folder = transcripts / corpus
     if replace:
@@ -64,8 +63,7 @@ def _rebuild(corpus: str, transcripts: Path, replace: bool) -> int:
 
 def _one(path: Path, transcripts: Path) -> int:
     """Record one script and compare its episode with the recorded one."""
-    with workplace() as box:
-        episode = _told(record(box, path)).episode
+    episode = _recorded(path).episode
     line = line_of(episode)
     folder = transcripts / path.parent.name
     file = folder / f"{episode.meta['repository']}.jsonl"
@@ -98,7 +96,10 @@ def _difference(line: bytes, lines: list[bytes], name: str) -> str:
     return "not in the corpus" if old is None else episode_difference(old, json.loads(line))
 
 
-def _told(item: Recorded) -> Recorded:
+def _recorded(path: Path) -> Recorded:
+    """Record one script, holding the workplace for no longer than that, and say so."""
+    with workplace() as box:
+        item = record(box, path)
     print(f"  {item.episode.id}: {len(item.episode.turns)} turns, {depth_of(item.episode):,} characters", flush=True)
     return item
 

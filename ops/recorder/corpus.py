@@ -72,7 +72,7 @@ def _file_rows(files: dict[str, bytes]) -> list[tuple[str, ...]]:
 
 
 def _depth_rows(depths: list[int]) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for index, (start, label) in enumerate(STEPS):
         end = STEPS[index + 1][0] if index + 1 < len(STEPS) else float("inf")
         rows.append((label, str(sum(start <= depth < end for depth in depths))))
@@ -80,7 +80,7 @@ def _depth_rows(depths: list[int]) -> list[tuple[str, ...]]:
 
 
 def _episode_rows(recorded: list[Recorded]) -> list[tuple[str, ...]]:
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for item in recorded:
         check, turns = item.episode.meta["check"], len(item.episode.turns)
         told = (check["before"].partition(" in ")[0], check["after"].partition(" in ")[0])

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import shutil
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ops.recorder.repository import copy_repository, make_repository
+from ops.recorder.repository import make_repository
 from ops.recorder.sandbox import Sandbox
 from ops.recorder.script import Call, Script, Step, arguments_text, read_script
 from ops.recorder.tools import TOOLS, Toolbox
@@ -18,6 +19,8 @@ from soak.facts import Episode, Message, ToolCall, Turn, make_episode
 
 HERE = Path(__file__).parent
 CHECK = "tests/test_reported_defect.py"
+# The pause that a user's message is taken to need, in seconds.
+USER_S = 8.0
 
 
 class RecordError(Exception):
@@ -46,7 +49,7 @@ def corpora() -> list[str]:
 def versions() -> dict[str, str]:
     """Return the versions of all programs whose outputs are recorded."""
     found = {"python": ".".join(map(str, sys.version_info[:3])), "pytest": version("pytest")}
-    for tool in ("git", "bash", "grep", "find", "sed", "awk", "diff", "sort"):
+    for tool in ("git", "bash", "grep", "find", "sed", "diff", "sort"):
         text = subprocess.run([tool, "--version"], capture_output=True, text=True, timeout=20, check=False).stdout
         number = re.search(r"\d+\.\d+(?:\.\d+)?", text)
         found[tool] = number[0] if number else "other"
@@ -67,9 +70,8 @@ def record(box: Sandbox, path: Path) -> Recorded:
     for step in script.steps:
         if step.role == "user":
             messages.append(Message(role="user", content=step.text))
-            pause = 8.0 if turns else 0.0
+            pause = USER_S if turns else 0.0
             continue
-        pause = pause if step.wait_s is None else step.wait_s
         wait_s = round(pause, 2) if turns else None
         turns.append(Turn(index=len(turns), prefix=len(messages) - 1, answer=len(messages), wait_s=wait_s))
         pause = _answer(messages, step, tools, script.repository)
@@ -126,10 +128,10 @@ def _prompt(name: str) -> str:
 def _outcome(box: Sandbox, folder: Path, script: Script) -> str:
     """Return the last line of pytest over the defect's tests, run in a copy of the working tree as it is now."""
     copy = folder.parent / "check"
-    copy_repository(folder, copy)
+    shutil.copytree(folder, copy)
     (copy / CHECK).write_text(script.check, encoding="utf-8")
     output, _ = box.run(f"pytest -q --tb=no {CHECK}", copy)
-    box.run("rm -rf check", folder.parent)
+    shutil.rmtree(copy)
     return output.strip().splitlines()[-1]
 
 

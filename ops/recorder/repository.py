@@ -17,7 +17,6 @@ The state at a commit is the last state with the edits of all later commits undo
 adds belong to the first one.
 """
 
-import shutil
 import subprocess
 import tomllib
 from pathlib import Path
@@ -28,11 +27,6 @@ HERE = Path(__file__).parent / "repositories"
 
 class RepositoryError(Exception):
     """A history description does not fit the tree."""
-
-
-def names() -> list[str]:
-    """Return the repositories there are."""
-    return sorted(folder.name for folder in HERE.iterdir() if (folder / "history.toml").is_file())
 
 
 def make_repository(name: str, target: Path, environment: dict[str, str]) -> None:
@@ -88,11 +82,6 @@ def _write(target: Path, old: dict[str, str], new: dict[str, str]) -> None:
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
             file.chmod(0o644)
-
-
-def copy_repository(source: Path, target: Path) -> None:
-    """Put a fresh copy of a made repository at `target`."""
-    shutil.copytree(source, target)
 
 
 def _git(folder: Path, environment: dict[str, str], *arguments: str) -> None:

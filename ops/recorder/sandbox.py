@@ -46,8 +46,12 @@ def fixed_order(command: str) -> bool:
 @contextmanager
 def workplace() -> Iterator["Sandbox"]:
     """Hold the one workplace of this machine (others wait) and give it away emptied."""
-    ROOT.mkdir(mode=0o755, exist_ok=True)
-    with (ROOT / "lock").open("w") as lock:
+    try:
+        ROOT.mkdir(mode=0o755, exist_ok=True)
+        held = (ROOT / "lock").open("w")
+    except OSError as problem:
+        raise SandboxError(f"{ROOT} cannot be used (does it belong to another user?): {problem}") from None
+    with held as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         box = Sandbox()
         try:

@@ -13,8 +13,6 @@ next block, without the blank lines at both ends.
     == include NAME              the blocks of NAME.phase, so that several episodes begin with equal messages
     == think / == say            reasoning / content of the next answer; either one begins a new answer
     == bash, == view PATH [FROM [TO]], == edit PATH, == submit     the tool calls of that answer, in order
-    == raw NAME                  a tool call with the body as its arguments, for calls that are meant to be wrong
-    == wait SECONDS              pause before the next answer, instead of the nominal time of its tools
 
 The body of `edit` is the old text, a line `====>`, and the new text. Files that end in `.phase` hold blocks only.
 """
@@ -27,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 BLOCK = re.compile(r"^== ([a-z]+)(?: (.*))?$")
-CALLS = {"bash", "view", "edit", "submit", "raw"}
+CALLS = {"bash", "view", "edit", "submit"}
 HEADERS = {"episode", "repository", "defect", "prompt", "check"}
 
 
@@ -37,10 +35,10 @@ class ScriptError(Exception):
 
 @dataclass(frozen=True)
 class Call:
-    """One tool call: the tool's name and its arguments (a dict, or raw text for calls meant to be wrong)."""
+    """One tool call: the tool's name and its arguments."""
 
     name: str
-    arguments: dict[str, Any] | str
+    arguments: dict[str, Any]
 
 
 @dataclass
@@ -51,7 +49,6 @@ class Step:
     text: str | None = None
     reasoning: str | None = None
     calls: list[Call] = field(default_factory=list)
-    wait_s: float | None = None
 
 
 @dataclass
@@ -70,17 +67,11 @@ def read_script(path: Path) -> Script:
     """Return the script in `path`; raises `ScriptError` where it is wrong."""
     headers: dict[str, str] = {"prompt": "agent"}
     steps: list[Step] = []
-    wait_s: float | None = None
     for place, directive, argument, body in _blocks(path):
         if directive in HEADERS:
             headers[directive] = argument or body
-        elif directive == "wait":
-            wait_s = float(argument)
         else:
-            fresh = len(steps)
             _add(steps, place, directive, argument, body)
-            if wait_s is not None and len(steps) > fresh and steps[-1].role == "assistant":
-                steps[-1].wait_s, wait_s = wait_s, None
     missing = sorted(HEADERS - set(headers))
     if missing:
         raise ScriptError(f"{path.name}: no block {', '.join(missing)}")
@@ -119,8 +110,6 @@ def _call(place: str, directive: str, argument: str, body: str) -> Call:
         return Call("bash", {"command": "\n".join(filter(None, (argument, body)))})
     if directive == "submit":
         return Call("submit", {"summary": body})
-    if directive == "raw":
-        return Call(argument, body)
     path, *lines = argument.split()
     if directive == "view":
         return Call("view_file", {"path": path, **dict(zip(("start_line", "end_line"), map(int, lines), strict=False))})
@@ -154,4 +143,4 @@ def _trim(lines: list[str]) -> str:
 
 def arguments_text(call: Call) -> str:
     """Return the arguments as the model sent them: JSON text."""
-    return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
+    return json.dumps(call.arguments, ensure_ascii=False)

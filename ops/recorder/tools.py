@@ -1,6 +1,5 @@
 """The four tools the recorded agent has: their schemas as the model sees them, and what they really do."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -66,17 +65,11 @@ class Toolbox:
 
     def use(self, call: Call) -> str:
         """Return the result of one call; a wrong call gets an error text as its result."""
-        arguments = call.arguments
-        if isinstance(arguments, str):
-            try:
-                arguments = json.loads(arguments)
-            except json.JSONDecodeError as problem:
-                return f"Error: the arguments are not JSON: {problem}"
         action = {"bash": self._bash, "view_file": self._view, "edit_file": self._edit, "submit": self._submit}
         try:
-            return action[call.name](**arguments)
+            return action[call.name](**call.arguments)
         except (KeyError, TypeError):
-            return f"Error: there is no tool {call.name} with the arguments {', '.join(sorted(arguments))}."
+            return f"Error: there is no tool {call.name} with the arguments {', '.join(sorted(call.arguments))}."
 
     def _bash(self, command: str) -> str:
         output, code = self.box.run(command, self.folder)

@@ -13,11 +13,23 @@ from soak.app.sitting import Sitting, decider_of
 from soak.check import Decider, scenario_of
 from soak.classify import DEFAULTS
 from soak.errors import CorpusError, TargetError, UsageError
-from soak.facts import Build, Event, Manifest, Scenario
+from soak.facts import ArmCard, Event, Manifest, Scenario
 from soak.importers import Corpus, find_corpus, load_corpus
 from soak.plan import make_plan
 from soak.replay import RealClock, Tally
 from soak.store import History, RunFolder, close_open_starts
+
+_SAME_BUILD = (
+    "model",
+    "engine",
+    "version",
+    "context_tokens",
+    "speculation_on",
+    "prefix_cache_on",
+    "token_ids",
+    "native_tools",
+    "counts_tokens",
+)
 
 
 def resume(path: Path, *, target: str | None, api_key: str | None, audience: Audience) -> RunResult:
@@ -25,7 +37,7 @@ def resume(path: Path, *, target: str | None, api_key: str | None, audience: Aud
     Go on with the run in `path` and return its summary.
 
     Turns that were in flight close as indeterminate and are offered again. `target` replaces the URL of a one-arm run
-    whose server moved. Raises `RunFolderError`, `CorpusError` (it changed), `TargetError` (another model answers).
+    whose server moved. Raises `RunFolderError`, `CorpusError` (it changed), `TargetError` (another build answers).
     """
     folder = RunFolder.open(path)
     manifest = folder.manifest
@@ -39,9 +51,10 @@ def resume(path: Path, *, target: str | None, api_key: str | None, audience: Aud
         api_key=api_key,
         log_folder=path,
         audience=audience,
-        models=_models(manifest),
+        begun_with={card.name: card for card in manifest.arms},
     ) as sides:
-        _refuse_other_model(manifest, sides)
+        for card, side in zip(manifest.arms, sides, strict=True):
+            _refuse_other_build(card, side)
         _go_on(folder, scenario, corpus, sides, audience)
     return RunResult(folder=path, summary=summary_of(folder))
 
@@ -67,22 +80,22 @@ def _specs(manifest: Manifest, target: str | None) -> tuple[ArmSpec, ...]:
     return tuple(ArmSpec(name=card.name, target=target or card.given_target) for card in manifest.arms)
 
 
-def _models(manifest: Manifest) -> dict[str, str]:
-    return {card.name: card.build.model for card in manifest.arms}
-
-
-def _refuse_other_model(manifest: Manifest, sides: tuple[Side, ...]) -> None:
-    for card, side in zip(manifest.arms, sides, strict=True):
-        if (side.build.engine, side.build.version) != (card.build.engine, card.build.version):
-            raise TargetError(
-                f"{side.target} is not the build the run was begun with",
-                why=f"it is {_named(side.build)}, the run's is {_named(card.build)}",
-                hint="start the old build again, or begin a new run",
-            )
-
-
-def _named(build: Build) -> str:
-    return f"{build.engine or 'an unknown engine'} {build.version or ''}".strip()
+def _refuse_other_build(card: ArmCard, side: Side) -> None:
+    """Raise `TargetError` if what answers now differs from the arm as it was begun in anything a turn depends on."""
+    then, now = card.capabilities, side.capabilities
+    if then is None:
+        return
+    changed = [
+        f"{name.replace('_', ' ')} was {getattr(then, name)}, is {getattr(now, name)}"
+        for name in _SAME_BUILD
+        if getattr(then, name) != getattr(now, name)
+    ]
+    if changed:
+        raise TargetError(
+            f"{side.target} is not the build the run was begun with",
+            why="; ".join(changed),
+            hint="start the old build again, with the same settings, or begin a new run",
+        )
 
 
 def _go_on(folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[Side, ...], audience: Audience) -> None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 import msgspec
@@ -92,12 +93,13 @@ def open_sides(
     api_key: str | None,
     log_folder: Path,
     audience: Audience,
-    models: Mapping[str, str] | None = None,
+    begun_with: Mapping[str, ArmCard] = MappingProxyType({}),
 ) -> Iterator[tuple[Side, ...]]:
     """
     Start what must be started, ask every target what it can do, and stop it all at the end, whatever happens.
 
-    `models` names the model of an arm where `model` does not hold for all.
+    `begun_with` are the cards of a run to go on with: model and tool mode are taken from them. Two arms that would be
+    sent tool calls in different ways are refused, for they would not be asked the same.
     Raises `LaunchError`, `TargetError`.
     """
     with ExitStack() as stack:
@@ -106,17 +108,20 @@ def open_sides(
             for spec in specs
             if spec.target == LOCAL_NAME
         }
-        yield tuple(
+        sides = tuple(
             _side(
                 spec,
                 servers.get(spec.name),
                 scenario=scenario,
-                model=(models or {}).get(spec.name, model),
+                model=model,
                 api_key=api_key,
                 audience=audience,
+                card=begun_with.get(spec.name),
             )
             for spec in specs
         )
+        _refuse_two_tool_modes(sides)
+        yield sides
 
 
 def _launch(spec: ArmSpec, log_folder: Path, audience: Audience) -> RunningServer:
@@ -135,10 +140,11 @@ def _side(
     model: str | None,
     api_key: str | None,
     audience: Audience,
+    card: ArmCard | None,
 ) -> Side:
     url = server.url if server is not None else spec.target
-    audience.preparing("asking", f"what {url} is and can do")
-    target = Target.parse(url, model=model, api_key=None if server else api_key)
+    target = Target.parse(url, model=card.build.model if card else model, api_key=None if server else api_key)
+    audience.preparing("asking", f"what {target} is and can do")
     capabilities = asyncio.run(ask(target, speculation_hint=server.build if server else None))
     target = replace(target, model=capabilities.model)
     return Side(
@@ -146,9 +152,19 @@ def _side(
         target=target,
         capabilities=capabilities,
         build=_build(target, capabilities, server),
-        tool_mode=resolve_tool_mode(scenario, capabilities),
+        tool_mode=card.tool_mode if card else resolve_tool_mode(scenario, capabilities),
         local=server is not None,
     )
+
+
+def _refuse_two_tool_modes(sides: tuple[Side, ...]) -> None:
+    if len({side.tool_mode for side in sides}) > 1:
+        modes = ", ".join(f"{side.name} {side.tool_mode}" for side in sides)
+        raise TargetError(
+            "the arms would be sent tool calls in different ways",
+            why=f"{modes}: what one takes, the other refuses or leaves out of its prompt",
+            hint="--set tools=text asks both the same",
+        )
 
 
 async def ask(target: Target, speculation_hint: Build | None = None) -> Capabilities:

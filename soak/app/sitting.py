@@ -138,6 +138,7 @@ async def _replay(sitting: Sitting, arms: dict[str, Arm], switch: Switch) -> Non
         listener=sitting.audience,
         clock=sitting.clock,
         switch=switch,
+        tell=sitting.tell,
     )
 
     began = sitting.clock.now()

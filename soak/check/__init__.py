@@ -10,6 +10,7 @@ from soak.check.classes import ANY_FAILURE, CLASS_SETS
 from soak.check.compare import ArmHistory, Stated, compare
 from soak.check.deciding import Allowed, Decider, Decision
 from soak.check.engine import EngineDelta, deltas
+from soak.check.planning import Design, Pilot, PowerPlan, Question, pilot_of, plan_power
 from soak.check.summary import HistoryView, scenario_of, summarise
 from soak.check.thresholds import broken_stop, live_stop
 from soak.check.turns import SEVERITY, TurnFact, final_turns, turn_facts
@@ -23,9 +24,13 @@ __all__ = [
     "ArmHistory",
     "Decider",
     "Decision",
+    "Design",
     "EngineDelta",
     "HistoryView",
     "Opinion",
+    "Pilot",
+    "PowerPlan",
+    "Question",
     "Stated",
     "TurnFact",
     "broken_stop",
@@ -35,6 +40,8 @@ __all__ = [
     "final_turns",
     "live_stop",
     "merge",
+    "pilot_of",
+    "plan_power",
     "scenario_of",
     "summarise",
     "turn_facts",

@@ -19,6 +19,9 @@ from soak.stats import DifferenceMeter, EvidenceMeter
 _LOOKS_FIRST = 5
 """Conversations before it is asked whether the budget will do: before them, no rate is known well enough to give up."""
 
+_KINDNESS = 10
+"""Beta is shared among this many looks: to give up takes rates that beta / 10 speaks against."""
+
 Outcome = Literal["improvement", "regression", "equivalent", "undecidable"]
 
 
@@ -186,6 +189,6 @@ class Decider:
 
     def _reachable(self, asked: _Question, factor: float) -> bool:
         decide = self._decide
-        if asked.evidence.reachable(self.bar, factor, 1 - decide.beta / 4):
+        if asked.evidence.reachable(self.bar, factor, 1 - decide.beta / _KINDNESS):
             return True
         return decide.margin is not None and asked.difference.narrowest(factor, decide.alpha) < decide.margin

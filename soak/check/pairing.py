@@ -1,20 +1,45 @@
 """Two arms' turns side by side: pairs by episode, turn and pass, and whether the two runs may be compared at all."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from soak.check.summary import MAX_INDETERMINATE, MAX_SKIPPED
 from soak.check.turns import TurnFact
 from soak.check.wording import percent
-from soak.facts import ArmCard, ArmSummary, Manifest
+from soak.facts import ArmCard, ArmSummary, Manifest, TurnKey
 from soak.stats import PairedEvents, PairedTurns
 
 MAX_ONE_SIDED = 0.1
 """Above this share of turns finished by one arm and skipped or broken off in the other, the work was not the same."""
 
-_MUST_MATCH = ("replay", "tools", "sampling", "load", "think_time", "deadlines", "salt", "extra_body")
-_NAMES = {"tools": "tool mode", "think_time": "think time", "extra_body": "extra request fields", "load": "load shape"}
+# What a scenario says of what is sent, when, how it is taken in and how it is judged. Not: what only ends a run or
+# watches it (budget, drain_s, server_return_s, scrape_every_s), warms it up, or is said of its result.
+_MUST_MATCH = (
+    "replay",
+    "tools",
+    "sampling",
+    "load",
+    "think_time",
+    "deadlines",
+    "retries",
+    "salt",
+    "client",
+    "on_loop",
+    "min_room_tokens",
+    "logprobs",
+    "extra_body",
+    "classify",
+)
+_NAMES = {
+    "tools": "tool mode",
+    "think_time": "think time",
+    "extra_body": "extra request fields",
+    "load": "load shape",
+    "client": "client paths",
+    "on_loop": "ways with loops (on_loop)",
+    "classify": "classifier settings",
+}
 _SHOWN_MAX = 160
 
 
@@ -24,7 +49,8 @@ class ArmHistory:
     One side of a comparison.
 
     `label` is what the output calls it; `turns` are its planned turns' ends. `engine_starts_at`: when the engine's
-    processes began (UTC epoch seconds), as far as its metrics told.
+    processes began (UTC epoch seconds), as far as its metrics told. `requests`: the digest of what was sent for each
+    turn (`facts.Started.request`, of its last start), as far as it is known.
     """
 
     label: str
@@ -33,6 +59,7 @@ class ArmHistory:
     turns: Sequence[TurnFact]
     summary: ArmSummary
     engine_starts_at: tuple[float, ...] = ()
+    requests: Mapping[TurnKey, str] = field(default_factory=dict)
 
     @property
     def card(self) -> ArmCard:
@@ -120,6 +147,7 @@ def invalid_reasons(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairin
     return [
         *(f"{side.label} is invalid: {why}" for side in (baseline, candidate) for why in side.summary.invalid_reasons),
         *_plan_differences(baseline, candidate),
+        *_different_requests(baseline, candidate, pairing),
         *(why for side in (baseline, candidate) for why in _too_much_lost(side)),
         *_too_few(baseline, candidate, pairing, min_turns),
         *_too_lopsided(pairing),
@@ -140,6 +168,37 @@ def _plan_differences(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
         if one != other:
             reasons.append(f"different {_NAMES.get(name, name)}: {_difference(one, other)}")
     return reasons
+
+
+def _different_requests(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -> list[str]:
+    """
+    Return that paired turns were not sent the same request; pairs of which a digest is unknown say nothing.
+
+    Two differences follow from what the servers can do and have a warning of their own: token ids are asked for where
+    a server gives them, and an answer is clamped to the room that a server's context leaves.
+    """
+    if _differ(baseline, candidate, "token_ids"):
+        return []
+    context = _differ(baseline, candidate, "context_tokens")
+    different = []
+    for pair in pairing.pairs:
+        one, other = baseline.requests.get(pair.baseline.key), candidate.requests.get(pair.candidate.key)
+        explained = context and (pair.baseline.clamped or pair.candidate.clamped)
+        if one is not None and other is not None and one != other and not explained:
+            different.append(pair)
+    if not different:
+        return []
+    episode, turn, pass_ = different[0].baseline.key.pair
+    return [
+        f"different requests: {len(different)} of {len(pairing.pairs)} paired turns were not sent the same in both"
+        f" arms, the first of them {episode}:{turn}:{pass_}"
+    ]
+
+
+def _differ(baseline: ArmHistory, candidate: ArmHistory, name: str) -> bool:
+    """Return whether the two servers are known to differ in a capability."""
+    first, second = baseline.card.capabilities, candidate.card.capabilities
+    return first is not None and second is not None and getattr(first, name) != getattr(second, name)
 
 
 def _difference(one: Any, other: Any) -> str:

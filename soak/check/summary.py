@@ -1,5 +1,6 @@
 """One run's history → `soak.summary/1`: measure each arm, ask each checker, merge what they say."""
 
+from bisect import bisect
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -23,10 +24,10 @@ from soak.check.measures import (
     worst_turns,
 )
 from soak.check.thresholds import broken_stop, thresholds_opinion
-from soak.check.turns import TurnFact
+from soak.check.turns import UNJUDGED, TurnFact
 from soak.check.validity import Validity, validity
 from soak.check.verdicts import Opinion, merge, sorted_reasons
-from soak.check.wording import events_sentence, percent, plural
+from soak.check.wording import events_sentence, number, percent, plural
 from soak.errors import RunFolderError
 from soak.facts import (
     ArmCard,
@@ -44,6 +45,9 @@ MAX_INDETERMINATE = 0.1
 
 MAX_SKIPPED = 0.5
 """Above this share of planned turns that could not be sent, an arm is unknown: most of the question was not asked."""
+
+MAX_LOOP_LAG_MS = 250.0
+"""Where our own event loop ran later than this, or than half the median time to the first token, it shows in times."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,20 +81,23 @@ def summarise(
     `state` is how it ended (`facts.Summary`), `wall_s` the seconds it was active. The verdict is the worst of the
     arms'. An arm is *fail* if it is valid, has `min_turns` finished turns and a `pass_if` is broken, also where the
     run did not end by itself (more turns do not mend what is broken), or if the run was stopped by its own
-    `stop_if`; *unknown* if it is invalid, too little was finished, too much was skipped or broken off, a
-    threshold's field was not measured, the run did not end by itself or a checker crashed; else *pass*. Raises
-    `RunFolderError` if the manifest's scenario cannot be read.
+    `stop_if`; *unknown* if it is invalid, too little was finished, too much was skipped or broken off, a turn was
+    never reached or never judged, the server went away or was restarted, a threshold's field was not measured, the
+    run did not end by itself or a checker crashed; else *pass*. Raises `RunFolderError` if the manifest's scenario
+    cannot be read.
     """
     scenario = scenario_of(manifest)
     turns = _by_arm(history, manifest)
     arms: dict[str, ArmSummary] = {}
     opinions: dict[str, list[Opinion]] = {}
     for card in manifest.arms:
-        arm, notes = _measure(card, scenario, history, turns[card.name], plan, wall_s)
+        arm, valid = _measure(card, scenario, history, turns[card.name], plan, wall_s)
         arms[card.name] = arm
         opinions[card.name] = [
             *_ask(scenario, arm, state),
-            Opinion("pass", (*notes, *_interruptions(history, card.name))),
+            *_course(history, card.name, turns[card.name]),
+            *_left_over(scenario, history, arm, state),
+            Opinion("pass", (*valid.states, *_client_notes(arm), *valid.notes)),
         ]
     return Summary(
         run=run,
@@ -124,8 +131,8 @@ def _by_arm(history: HistoryView, manifest: Manifest) -> dict[str, list[TurnFact
 
 def _measure(
     card: ArmCard, scenario: Scenario, history: HistoryView, turns: list[TurnFact], plan: PlanCard, wall_s: float
-) -> tuple[ArmSummary, tuple[str, ...]]:
-    """Return one arm's numbers, and notes on what could not be measured."""
+) -> tuple[ArmSummary, Validity]:
+    """Return one arm's numbers, and what the validity checker says of them."""
     samples = history.samples.get(card.name, ())
     delta = deltas(samples)
     valid = _validity(card, scenario, samples, delta, turns)
@@ -157,20 +164,61 @@ def _measure(
         clamped=sum(turn.clamped for turn in turns),
         censored=sum(turn.censored for turn in turns),
         attempts=sum(turn.attempts for turn in turns),
+        retried_turns=sum(turn.attempts > 1 for turn in turns),
         loop_lag_ms_max=max((turn.loop_lag_ms for turn in turns), default=0.0),
         kinds=kind_counts(turns),
         engine=engine_figures(delta),
         worst=worst_turns(turns),
     )
-    return arm, valid.notes
+    return arm, valid
 
 
-def _interruptions(history: HistoryView, arm: str) -> tuple[str, ...]:
-    """Return what a reader should know of the run's course: the engine's absences, and resumes."""
+def _course(history: HistoryView, arm: str, turns: Sequence[TurnFact]) -> list[Opinion]:
+    """Return what befell the run: a server that went away and an unjudged turn leave it unknown, a resume does not."""
     away = sum(event.kind == "server_down" and event.arm in (arm, None) for event in history.events)
-    resumed = sum(event.kind == "resumed" for event in history.events)
-    told = ((away, "the engine stopped answering"), (resumed, "the run was resumed"))
-    return tuple(f"{what} {plural(times, 'time')}" for times, what in told if times)
+    resumes = sorted(event.at for event in history.events if event.kind == "resumed")
+    restarts = _restarts(history.samples.get(arm, ()), resumes)
+    unjudged = sum(turn.outcome == "indeterminate" and turn.reason == UNJUDGED for turn in turns)
+    told = (
+        (away, f"the server went away {plural(away, 'time')}; turns in flight then ended as error"),
+        (restarts, f"the engine was restarted {plural(restarts, 'time')} during the run"),
+        (unjudged, f"{plural(unjudged, 'turn')} finished without a judgement (counted as indeterminate)"),
+    )
+    opinions = [Opinion("unknown", (text,)) for times, text in told if times]
+    if resumes:
+        opinions.append(Opinion("pass", (f"the run was resumed {plural(len(resumes), 'time')}",)))
+    return opinions
+
+
+def _restarts(samples: Sequence[EngineSample], resumes: Sequence[float]) -> int:
+    """Return the restarts of the engine within sittings; between two a build that we serve is restarted by us."""
+    sittings: dict[int, list[EngineSample]] = defaultdict(list)
+    for sample in samples:
+        sittings[bisect(resumes, sample.at)].append(sample)
+    return sum(deltas(sitting).restarts for sitting in sittings.values())
+
+
+def _left_over(scenario: Scenario, history: HistoryView, arm: ArmSummary, state: str) -> list[Opinion]:
+    """Return that a run called complete left planned turns out, unless its evidence was what ended it."""
+    counted = scenario.budget.turns is not None or scenario.budget.passes is not None
+    decided = any(event.kind == "decided" for event in history.events)
+    left = arm.turns.not_reached
+    if not (counted and state == "complete" and left) or decided:
+        return []
+    return [Opinion("unknown", (f"{plural(left, 'planned turn')} {'was' if left == 1 else 'were'} never reached",))]
+
+
+def _client_notes(arm: ArmSummary) -> tuple[str, ...]:
+    """Return what our own side had to do with the times: retries, and an event loop that ran late."""
+    notes = []
+    if arm.retried_turns:
+        notes.append(f"{plural(arm.retried_turns, 'turn')} took more than one attempt ({arm.attempts:,} in all)")
+    median_ms = arm.ttft_ms.p50
+    limit_ms = MAX_LOOP_LAG_MS if median_ms is None else min(MAX_LOOP_LAG_MS, median_ms / 2)
+    if arm.loop_lag_ms_max > limit_ms:
+        lag = number(arm.loop_lag_ms_max)
+        notes.append(f"client-limited: our own event loop ran {lag} ms late; latencies include that")
+    return tuple(notes)
 
 
 def _validity(

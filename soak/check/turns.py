@@ -12,7 +12,8 @@ SEVERITY: tuple[TurnClass, ...] = ("garbage_loop", "error", "early_stop", "max_t
 """Classes from the worst to the best: a stop in mid-work is worse than sane text that met the cap."""
 
 _REASON_MAX = 160
-_UNJUDGED = "the history holds no judgement for it"
+UNJUDGED = "the history holds no judgement for it"
+"""The reason of a turn that ran to its end and was never judged: nothing vouches for it."""
 
 
 class TurnFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -74,7 +75,7 @@ def turn_facts(
         if record.outcome != "finished":
             yield TurnFact(key=record.key, outcome=record.outcome, reason=record.reason or "no reason recorded")
         elif record.observation is None or judgement is None:
-            yield TurnFact(key=record.key, outcome="indeterminate", reason=_UNJUDGED)
+            yield TurnFact(key=record.key, outcome="indeterminate", reason=UNJUDGED)
         else:
             yield _finished(record.key, record.observation, judgement)
 

@@ -197,7 +197,8 @@ def _repeats_exactly(repeat: Repeat, quoted: bool, pieces: Pieces, s: Settings) 
     if repeat.block(s) and _varied_block(repeat, pieces):
         return copies >= s.closed_block_copies and repeat.tokens >= s.near_tokens
     if repeat.texture.words == 0 or kind in ("symbols", "blank"):
-        return False
+        # Not even rows or columns: no data looks like that.
+        return not rows and not any(map(str.isspace, repeat.unit)) and copies >= 4 * s.closed_row_copies
     if not rows:
         return copies >= (s.closed_copies if kind == "code" else s.closed_word_copies)
     if kind == "numbers":

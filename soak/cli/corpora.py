@@ -1,5 +1,7 @@
 """`soak import` and `soak corpus`."""
 
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +11,7 @@ from soak.app.corpora import corpora, corpus, import_into, problems_of
 from soak.cli.door import command, out, say
 from soak.errors import CorpusError
 from soak.facts import encode
+from soak.importers import SourceReport
 from soak.report import terminal_corpora, terminal_corpus, terminal_episode, terminal_import
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")]
@@ -44,9 +47,21 @@ def import_command(
 ) -> int:
     """Turn foreign transcripts into a corpus; says what was read, dropped and repaired, and why."""
     report = import_into(sources, into, format_, redact=redact)
-    out(encode(report).decode() if as_json else terminal_import(report))
+    out(encode(report).decode() if as_json else f"{terminal_import(report)}\n{_found(report)}")
     say(f"\ncorpus: {into}\nlook at it: soak corpus show {into}")
     return 0
+
+
+def _found(reports: Sequence[SourceReport]) -> str:
+    """Return what was found in all sources together, and what was replaced."""
+    calls, results = sum(one.tool_calls for one in reports), sum(one.tool_results for one in reports)
+    characters, kept = sum(one.characters for one in reports), sum(one.kept.characters for one in reports)
+    redacted = Counter[str]()
+    for one in reports:
+        redacted.update(one.redacted)
+    lines = [f"found: {calls:,} tool calls, {results:,} results, {characters:,} characters ({kept:,} in the corpus)"]
+    lines += [f"redacted {number:,}: {kind}" for kind, number in redacted.items()]
+    return "\n".join(lines)
 
 
 def list_command(as_json: JsonFlag = False) -> int:

@@ -14,6 +14,7 @@ from soak.errors import SoakError
 
 P = ParamSpec("P")
 INTERRUPTED = 130
+OUR_FAULT = 70  # sysexits' EX_SOFTWARE: outside the contract's codes, so that a bug of ours never reads as a verdict
 
 _debug = False
 
@@ -54,7 +55,13 @@ def guarded(act: Callable[[], int]) -> int:
             traceback.print_exc()
         print(f"error: {error.__class__.__name__}: {' '.join(str(error).split())}", file=sys.stderr)
         print("  why: the operating system refused it\n   do: see the message; --debug shows where", file=sys.stderr)
-        return 1
+        return OUR_FAULT
+    except Exception as error:
+        traceback.print_exc()
+        print(f"error: soak itself failed: {error.__class__.__name__}", file=sys.stderr)
+        print("  why: this is a bug in soak, and no verdict on anything", file=sys.stderr)
+        print("   do: report it with the lines above; a run goes on with `soak resume`", file=sys.stderr)
+        return OUR_FAULT
 
 
 class Terminal(TypedDict):

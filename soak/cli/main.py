@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from soak import __version__
-from soak.cli import corpora, judge, run, server
+from soak.cli import corpora, judge, planning, run, server
 from soak.cli.door import set_debug
 
 app = typer.Typer(
@@ -37,7 +37,7 @@ def root(
     set_debug(debug)
 
 
-for module in (run, judge, corpora, server):
+for module in (run, judge, planning, corpora, server):
     module.register(app)
 
 

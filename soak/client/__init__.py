@@ -8,7 +8,7 @@ ending, what makes it unusable becomes a `TargetError`.
 """
 
 from soak.client.compose import compose
-from soak.client.desk import Desk
+from soak.client.desk import Desk, NoAnswer
 from soak.client.discover import discover
 from soak.client.lag import LoopLag
 from soak.client.refusal import context_limit_of
@@ -21,6 +21,7 @@ __all__ = [
     "Desk",
     "Exchange",
     "LoopLag",
+    "NoAnswer",
     "Request",
     "SdkClient",
     "Secret",

@@ -77,6 +77,7 @@ class Stream:
         self.header_id: str | None = None
         self.pause_s: float | None = None
         self.may_retry = True
+        self.taken = True
         self.started_at = time()
         self.sent_at = perf_counter()
         self.ended_at = self.sent_at
@@ -145,7 +146,7 @@ class Stream:
         """Set how it was closed, once, and what is to be said about it."""
         if self.closed is None:
             self.closed = closed
-            self.error = None if error is None else self._scrub(excerpt(error))
+            self.error = None if error is None else excerpt(self._scrub(error))
             self.ended_at = perf_counter()
 
     @property
@@ -158,11 +159,13 @@ class Stream:
     def attempt(self) -> Attempt:
         """Return the record of this attempt."""
         took_ms = (self.ended_at - self.sent_at) * 1000
-        return Attempt(started_at=self.started_at, took_ms=took_ms, status=self.status, error=self.error)
+        return Attempt(
+            started_at=self.started_at, took_ms=took_ms, status=self.status, error=self.error, taken=self.taken
+        )
 
     def exchange(self, attempts: tuple[Attempt, ...], loop_lag_ms: float) -> Exchange:
         """Return the outcome, with all attempts."""
-        raw = self.raw.joined()
+        raw = self._scrub(self.raw.joined().decode("latin-1")).encode("latin-1")
         observation = self._observation(attempts, loop_lag_ms)
         return Exchange(observation=observation, raw=raw, raw_truncated=self.raw.truncated)
 
@@ -177,10 +180,10 @@ class Stream:
             ending=ending,
             max_tokens=request.max_tokens,
             clamped=request.clamped,
-            content="".join(fold.content),
-            reasoning="".join(fold.reasoning),
-            tool_calls=fold.tool_calls(),
-            refusal="".join(fold.refusal) or None,
+            content=self._scrub("".join(fold.content)),
+            reasoning=self._scrub("".join(fold.reasoning)),
+            tool_calls=fold.tool_calls(self._scrub),
+            refusal=self._scrub("".join(fold.refusal)) or None,
             finish_reason=fold.finish_reason,
             stop_reason=fold.stop_reason,
             usage=fold.usage,

@@ -108,15 +108,14 @@ def _cleaned(content: str | list[dict[str, Any]] | None) -> str | list[dict[str,
 
 def _salted(messages: list[dict[str, Any]], salt: str) -> list[dict[str, Any]]:
     """Put the salt before everything else the model reads, so that no cached prefix fits."""
-    mark = f"[{salt}]"
     if not messages or messages[0]["role"] not in ("system", "developer"):
-        return [{"role": "system", "content": mark}, *messages]
+        return [{"role": "system", "content": salt}, *messages]
     first = messages[0]
     content: Any = first["content"]
     if isinstance(content, list):
-        content = [{"type": "text", "text": mark + "\n"}, *content]
+        content = [{"type": "text", "text": salt + "\n"}, *content]
     else:
-        content = f"{mark}\n{content or ''}"
+        content = f"{salt}\n{content or ''}"
     return [{**first, "content": content}, *messages[1:]]
 
 

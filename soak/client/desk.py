@@ -40,6 +40,13 @@ class Reply(msgspec.Struct, frozen=True, kw_only=True):
             return None
 
 
+class NoAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a chat request was not answered: the HTTP status, None if there was none, and a sentence."""
+
+    status: int | None
+    why: str
+
+
 class Desk:
     """
     Asks one target; an async context manager. Each question is bounded in time and size, and a failure is an answer.
@@ -104,13 +111,14 @@ class Desk:
         """Ask one of the API's doors, with a JSON body; a first answer may take long on a cold engine."""
         return await self._ask("POST", self.target.api_url + path, value, limit_s)
 
-    async def ask(self, body: dict[str, Any]) -> openai.types.chat.ChatCompletion | str:
-        """Return the answer to one chat request that is not streamed, or the sentence that says why there is none."""
+    async def ask(self, body: dict[str, Any]) -> openai.types.chat.ChatCompletion | NoAnswer:
+        """Return the answer to one chat request that is not streamed, or why there is none."""
         try:
             async with asyncio.timeout(FIRST_ANSWER_S), sdk_of(self.target) as sdk:
                 return await sdk.post("/chat/completions", body=body, cast_to=openai.types.chat.ChatCompletion)
         except (openai.OpenAIError, TimeoutError, ValueError) as error:
-            return self.target.scrub(excerpt(str(error) or type(error).__name__))
+            why = excerpt(self.target.scrub(str(error) or type(error).__name__))
+            return NoAnswer(status=error.status_code if isinstance(error, openai.APIStatusError) else None, why=why)
 
     async def _ask(self, method: str, url: str, value: Any = None, limit_s: float = ASK_S) -> Reply:
         assert self._session is not None, "used outside its `async with`"

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from soak.client.desk import Desk, Reply
+from soak.client.desk import Desk, NoAnswer, Reply
 from soak.client.events import ChatEvent, NotAnEventError, decode_event
 from soak.client.refusal import excerpt
 from soak.client.sse import EventTooLargeError, SseParser
@@ -18,6 +18,7 @@ _TOOL = {
         "parameters": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]},
     },
 }
+_REFUSALS = frozenset({400, 404, 422, 501})
 _OWNERS = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llama.cpp", "tensorrt_llm": "tensorrt-llm"}
 _CONTEXT_NAMES = ("max_model_len", "context_length", "context_window", "max_context_length")
 
@@ -208,8 +209,14 @@ async def _tools(desk: Desk, model: str) -> tuple[bool, bool, tuple[str, ...]]:
     without = await desk.count_tokens(body)
     counts = without is not None
     answer = await desk.ask({**body, "tools": [_TOOL], "max_tokens": 1})
-    if isinstance(answer, str):
-        return False, counts, (f"tools are refused: {excerpt(answer, 200)}",)
+    if isinstance(answer, NoAnswer) and answer.status in _REFUSALS:
+        return False, counts, (f"tools are refused: {excerpt(answer.why, 200)}",)
+    if isinstance(answer, NoAnswer):  # anything else says nothing of tools, and a wrong guess would hold all run long
+        raise TargetError(
+            f"{desk.target} did not answer a request with tools",
+            why=answer.why,
+            hint="try again when it is not overloaded, or say --set tools=text or tools=native",
+        )
     if counts and await desk.count_tokens({**body, "tools": [_TOOL]}) == without:
         return False, counts, ("the chat template leaves tools out of the prompt",)
     return True, counts, ()

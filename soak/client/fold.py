@@ -1,6 +1,9 @@
 """One attempt's chunks folded into an answer: both stream paths use it, so they cannot come to differ."""
 
+from collections.abc import Callable
 from typing import Literal
+
+import msgspec
 
 from soak.client.events import CallDelta, ChatEvent, Choice, Delta, usage_of
 from soak.facts import Chunk, Ending, Logprob, ToolCall, ToolCallDelta, Usage
@@ -165,9 +168,10 @@ class Fold:
             kept.append(fact)
         return tuple(kept)
 
-    def tool_calls(self) -> tuple[ToolCall, ...]:
-        """Return the calls in the order of their indices."""
-        return tuple(self.calls[index].fact() for index in sorted(self.calls))
+    def tool_calls(self, scrub: Callable[[str], str] = str) -> tuple[ToolCall, ...]:
+        """Return the calls in the order of their indices, their arguments without our secrets."""
+        calls = (self.calls[index].fact() for index in sorted(self.calls))
+        return tuple(msgspec.structs.replace(call, arguments=scrub(call.arguments)) for call in calls)
 
     def ending(self, closed: Closed) -> Ending:
         """Return what the close of the stream means after what has come."""

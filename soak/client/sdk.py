@@ -167,4 +167,5 @@ def _broke(stream: Stream, error: Exception) -> None:
     cause = error.__cause__ or error
     words = f"{type(cause).__name__}: {cause}"
     not_http = isinstance(cause, httpx2.RemoteProtocolError) and stream.status is None and "illegal" in str(cause)
+    stream.taken = not isinstance(cause, httpx2.ConnectError | httpx2.ConnectTimeout)
     stream.close("malformed" if not_http else "broken", words)

@@ -98,6 +98,7 @@ class WireClient:
             async with watch:
                 await self._send(payload, request, stream)
         except TimeoutError as error:
+            stream.taken = watch.fired is not None
             stream.close(watch.fired or "broken", watch.words() if watch.fired else f"no connection: {error}")
         except aiohttp.ClientError as error:
             _broke(stream, error)
@@ -169,4 +170,5 @@ def _broke(stream: Stream, error: aiohttp.ClientError) -> None:
         stream.close("malformed", words)
         return
     stream.may_retry = not isinstance(error, aiohttp.ClientSSLError | aiohttp.InvalidURL)
+    stream.taken = not isinstance(error, aiohttp.ClientConnectorError)
     stream.close("broken", words)

@@ -25,13 +25,18 @@ Ending = Literal[
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One HTTP exchange: `status` is None if no answer came; `wait_s` is the pause made before the next attempt."""
+    """
+    One HTTP exchange: `status` is None if no answer came; `wait_s` is the pause made before the next attempt.
+
+    `taken` is False where not even a connection came about: then the server knows nothing of the request.
+    """
 
     started_at: float
     took_ms: float
     status: int | None = None
     error: str | None = None
     wait_s: float = 0.0
+    taken: bool = True
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -82,6 +82,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
 
     `wall_s`: time the run was active. `busy_s`: summed turn time by class (turns overlap, so it may exceed wall_s).
     Quantiles leave out values that are only known to exceed something; `censored` counts those turns.
+    `attempts` counts HTTP exchanges, `retried_turns` finished turns that took more than one.
     `kinds`: how often each finding kind occurred. `engine`: other engine deltas (preemptions, success by reason, …).
     """
 
@@ -104,6 +105,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     clamped: int = 0
     censored: int = 0
     attempts: int = 0
+    retried_turns: int = 0
     loop_lag_ms_max: float = 0.0
     kinds: dict[str, int] = {}
     engine: dict[str, Any] = {}

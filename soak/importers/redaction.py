@@ -45,6 +45,10 @@ _NAMING = re.compile(
     r"[\"'\\]{0,3}\s?[:=\s]\s?[\"'\\]{0,3}(?:bearer\s)?\Z"
 )
 _NAMING_MAX = 40
+_LOOKS_MAX = 5
+_DIGITS = re.compile(r"[0-9](?:[^0-9]*[0-9]){2}")
+_LETTERS = re.compile(r"[A-Za-z](?:[^A-Za-z]*[A-Za-z]){2}")
+_LENGTH_MIN = 6
 _LOGIN = re.compile(r"(?<=://)([A-Za-z0-9._~%-]{1,64}:[A-Za-z0-9._~%!$&*+,;=-]{3,128})(?=@)")
 _DOMAIN = re.compile(r"@[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,4}\.[A-Za-z]{2,24}")
 _MAILBOX = re.compile(r"[A-Za-z0-9._%+-]{1,64}\Z")
@@ -90,8 +94,16 @@ class _Pen:
         self._names: dict[tuple[str, str], str] = {}
 
     def text(self, text: str) -> str:
-        """Return `text` with placeholders; it stays as it is where nothing is found."""
-        if len(text) < 6:
+        """Return `text` with placeholders; what a replacement brings together is looked at again."""
+        for _ in range(_LOOKS_MAX):
+            looked_at = text
+            text = self._once(text)
+            if text == looked_at:
+                break
+        return text
+
+    def _once(self, text: str) -> str:
+        if len(text) < _LENGTH_MIN:
             return text
         text = _PEM.sub(lambda found: f"{found[1]} {self._give('key', found[0])} ", text) if "PRIVATE" in text else text
         if "://" in text:
@@ -171,9 +183,9 @@ class _Pen:
 
 def _looks_random(value: str) -> bool:
     """Return whether a value after a word such as "token" is a secret, not a word or a path: digits in letters."""
-    digits = sum(sign.isdigit() for sign in value)
-    letters = sum(sign.isalpha() for sign in value)
-    return digits >= 3 and letters >= 3 and "/" not in value[:1] and value.count("/") < 3 and value.count(".") < 3
+    if _DIGITS.search(value) is None or _LETTERS.search(value) is None:
+        return False
+    return "/" not in value[:1] and value.count("/") < 3 and value.count(".") < 3
 
 
 def _message(message: Message, pen: _Pen) -> Message:

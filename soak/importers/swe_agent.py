@@ -38,6 +38,8 @@ def _trajectory(value: Any, name: str, tally: Tally) -> Iterator[Episode]:
         _from_queries(thread, queries, history, tally)
     else:
         thread.extend([read for read in history if read is not None])
+        if _shortened(root):
+            tally.note("history processors shortened what was sent; this file has only the whole history")
     episode = thread.finish(id_=_id(root, name), tools=(), meta=_meta(root), tally=tally)
     if episode is not None:
         yield episode
@@ -76,6 +78,13 @@ def _reads(messages: list[Any], known: list[Read | None], tally: Tally) -> list[
         is_call = not (isinstance(raw, dict) and raw.get("is_demo"))
         reads.append(None if message is None else Read(message=message, is_call=is_call))
     return reads
+
+
+def _shortened(root: dict[str, Any]) -> bool:
+    """Return whether the run's settings say that older observations were elided from what was sent."""
+    agent = mapping(mapping(embedded(root.get("replay_config"))).get("agent"))
+    kinds = [str(one.get("type")) for one in mappings(agent.get("history_processors"))]
+    return any(word in kind for kind in kinds for word in ("last", "elide", "window"))
 
 
 def _id(root: dict[str, Any], name: str) -> str:

@@ -1,6 +1,6 @@
 """One side of the run as the engine sees it."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 from soak.facts import Capabilities
@@ -19,4 +19,3 @@ class Arm:
     meter: Meter
     capabilities: Capabilities
     tool_mode: Literal["native", "text"]
-    warm_up_failures: list[str] = field(default_factory=list)

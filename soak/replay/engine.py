@@ -128,14 +128,12 @@ class Replay:
     async def _arrive(self, conversations: Iterator[Conversation], group: asyncio.TaskGroup) -> None:
         """Start conversations at the planned moments, at most `in_flight` at once."""
         room = asyncio.Semaphore(self._scenario.load.in_flight)
-        for offset_s in arrivals(self._scenario.load, self._scenario.seed):
+        moments = arrivals(self._scenario.load, self._scenario.seed)
+        for offset_s, conversation in zip(moments, conversations, strict=False):
             late = self._began + offset_s - self._clock.now()
             if late > 0 and not await self._switch.unless_draining(self._clock.sleep(late)):
                 return
             if not await self._switch.unless_draining(room.acquire()):
-                return
-            conversation = next(conversations, None)
-            if conversation is None:
                 return
             group.create_task(self._converse(conversation)).add_done_callback(lambda _: room.release())
 

@@ -24,25 +24,28 @@ class Gate:
         self._open = asyncio.Event()
         self._open.set()
         self._watch: asyncio.Task[None] | None = None
+        self._turned = 0
         self.gone = False
 
     async def passed(self) -> bool:
         """Wait until the server is there; False if the run drains first or the server stayed away too long."""
-        if self._open.is_set():
-            return not self.gone
-        await self._switch.unless_draining(self._open.wait())
+        while not (self._open.is_set() or self.gone or self._switch.draining):
+            await self._switch.unless_draining(self._open.wait())
         return self._open.is_set() and not self.gone
 
     async def suspect(self) -> None:
         """Ask whether the server is there; if not, shut the gate and begin to wait for it."""
+        asked_at = self._turned
         if not self._open.is_set() or self.gone or await self._desk.is_up():
             return
-        self.shut()
+        if self._turned == asked_at:  # else the answer is of a time before it was shut and opened again
+            self.shut()
 
     def shut(self) -> None:
         """Shut the gate and wait for the server in the background; a second call changes nothing."""
         if not self._open.is_set() or self.gone:
             return
+        self._turned += 1
         self._open.clear()
         self._tell("server_down", f"server does not answer; waiting up to {self._limit_s:.0f} s for it to come back")
         self._watch = asyncio.create_task(self._wait_for_server())
@@ -66,6 +69,7 @@ class Gate:
 
     def _reopen(self, away_s: float) -> None:
         self._tell("server_back", f"server is back after {away_s:.1f} s")
+        self._turned += 1
         self._open.set()
 
     def _give_up(self) -> None:

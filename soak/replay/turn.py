@@ -14,17 +14,21 @@ import msgspec
 
 from soak.classify import Context, Settings, TurnJudge
 from soak.client import Exchange, Request, compose, context_limit_of
-from soak.facts import Chunk, Episode, Node, Record, Scenario, Started, Turn, TurnKey, digest_of, text_of
+from soak.facts import Chunk, Episode, Judgement, Node, Record, Scenario, Started, Turn, TurnKey, digest_of, text_of
 from soak.replay.arm import Arm
 from soak.replay.fit import Room
 from soak.replay.ports import Clock, Ledger, Listener
 from soak.replay.switch import Switch
 
 # Endings after which it is worth asking whether the server is still there.
-_SUSPICIOUS = frozenset({"reset", "no_finish", "http_error", "error_event", "deadline_first_chunk", "deadline_gap"})
+_SUSPICIOUS = frozenset(
+    {"unreachable", "reset", "no_finish", "http_error", "error_event", "deadline_first_chunk", "deadline_gap"}
+)
 
-# How often a turn that could not be sent is tried again once the server is there. One that the server breaks off every
-# time (or that brings the server down every time) is an error then, not an endless wait.
+# Fields of a body that two arms may differ in and still be asked the same.
+_NOT_THE_QUESTION = frozenset({"model", "return_token_ids"})
+
+# How often a turn that could not be sent is tried again once the server is there.
 _SENT_AGAIN = 3
 
 
@@ -53,6 +57,7 @@ class TurnRunner:
         listener: Listener,
         clock: Clock,
         switch: Switch,
+        tell: Callable[[str, str, str | None], None],
     ) -> None:
         self._scenario = scenario
         self._settings = settings
@@ -60,15 +65,21 @@ class TurnRunner:
         self._listener = listener
         self._clock = clock
         self._switch = switch
+        self._tell = tell
 
     async def run(self, arm: Arm, job: Job) -> Record | None:
         """Run one job to its end and return its record; None if the arm's server is gone and nothing was started."""
         if not await arm.gate.passed():
             return None
-        body = self._body(arm, job)
-        room = await arm.meter.room(job.episode.nodes[job.turn.prefix].digest, body, self._scenario.sampling.max_tokens)
+        room = await arm.meter.room(
+            job.episode.nodes[job.turn.prefix].digest,
+            lambda: self._body(arm, job, salt=None),
+            self._scenario.sampling.max_tokens,
+            salted=job.salt is not None,
+        )
         if room.skip is not None:
             return self._end(Record(key=job.key, outcome="skipped", at=self._clock.wall(), reason=room.skip))
+        body = self._body(arm, job, salt=job.salt)
         self._record_start(job, _sized(body, room))
         try:
             record = await self._sent(arm, job, body, room)
@@ -88,19 +99,17 @@ class TurnRunner:
                 return self._end(Record(key=job.key, outcome="skipped", at=self._clock.wall(), reason=room.skip))
             exchange, judge = await self._exchange(arm, job, body, room, before=exchange)
         for _ in range(_SENT_AGAIN):
-            if exchange.observation.ending != "unreachable":
+            if not _never_arrived(exchange):
                 break
             await arm.gate.suspect()
             if not await arm.gate.passed():
                 return self._broken_off(job, "the server could not be reached; nothing was sent")
             exchange, judge = await self._exchange(arm, job, body, room, before=exchange)
-        usage = exchange.observation.usage
-        arm.meter.learn(body, usage.prompt if usage else None)
         return self._finished(job, exchange, judge)
 
     def _finished(self, job: Job, exchange: Exchange, judge: TurnJudge) -> Record:
         """Judge the whole answer and record it, with the stream's bytes as proof unless it is ok."""
-        judgement = judge.finish(exchange.observation)
+        judgement = self._judged(job, judge, exchange)
         record = Record(
             key=job.key,
             outcome="finished",
@@ -108,7 +117,16 @@ class TurnRunner:
             observation=exchange.observation,
             judgement=judgement,
         )
-        return self._end(record, raw=None if judgement.class_ == "ok" else exchange.raw)
+        return self._end(record, raw=None if judgement and judgement.class_ == "ok" else exchange.raw)
+
+    def _judged(self, job: Job, judge: TurnJudge, exchange: Exchange) -> Judgement | None:
+        """Return the judgement; None if the classifier crashes, for the answer is kept and can be judged again."""
+        try:
+            return judge.finish(exchange.observation)
+        except Exception as crash:
+            text = f"{job.key} is not judged: the classifier crashed ({type(crash).__name__}: {str(crash)[:200]})"
+            self._tell("classifier_crashed", text, job.key.arm)
+            return None
 
     async def _exchange(
         self, arm: Arm, job: Job, body: dict[str, Any], room: Room, before: Exchange | None = None
@@ -137,11 +155,14 @@ class TurnRunner:
         Return what looks at each chunk. By default a looping stream is let run, for a soak shows what the server does;
         while the run drains it is closed, since its class is certain and waiting for its end tells nothing more.
         """
-        looping = False
+        looping = crashed = False
 
         def sink(chunk: Chunk) -> bool:
-            nonlocal looping
-            signal = judge.push(chunk)
+            nonlocal looping, crashed
+            try:
+                signal = None if crashed else judge.push(chunk)
+            except Exception:
+                signal, crashed = None, True  # `finish` reads the whole answer again, and says so if it crashes too
             if signal is not None:
                 looping = looping or signal.certain
                 self._listener.signal(job.key, signal)
@@ -149,7 +170,7 @@ class TurnRunner:
 
         return sink
 
-    def _body(self, arm: Arm, job: Job) -> dict[str, Any]:
+    def _body(self, arm: Arm, job: Job, *, salt: str | None) -> dict[str, Any]:
         return compose(
             job.episode.prefix(job.turn),
             job.episode.tools,
@@ -158,7 +179,7 @@ class TurnRunner:
             sampling=self._scenario.sampling,
             max_tokens=self._scenario.sampling.max_tokens,
             seed=job.seed,
-            salt=job.salt,
+            salt=salt,
             capabilities=arm.capabilities,
             logprobs=self._scenario.logprobs,
             extra_body=self._scenario.extra_body,
@@ -190,7 +211,7 @@ class TurnRunner:
                 at=self._clock.wall(),
                 seed=job.seed,
                 prefix=job.episode.nodes[job.turn.prefix].digest,
-                request=digest_of(body),
+                request=digest_of({name: value for name, value in body.items() if name not in _NOT_THE_QUESTION}),
                 answer=None if answer is None else answer.digest,
                 answer_tokens=job.turn.completion_tokens,
                 tools=digest_of(list(job.episode.tools)) if job.episode.tools else None,
@@ -208,6 +229,12 @@ class TurnRunner:
         self._ledger.finish(record, raw)
         self._listener.ended(record)
         return record
+
+
+def _never_arrived(exchange: Exchange) -> bool:
+    """Whether no attempt came to a connection: the server owes nothing. One that took the request owes an answer."""
+    observation = exchange.observation
+    return observation.ending == "unreachable" and not any(attempt.taken for attempt in observation.attempts)
 
 
 def _sized(body: dict[str, Any], room: Room) -> dict[str, Any]:

@@ -25,6 +25,16 @@ RESERVED_IN_BODY = frozenset(
         "max_completion_tokens",
         "ignore_eos",
         "return_token_ids",
+        "temperature",
+        "top_p",
+        "top_k",
+        "min_p",
+        "repetition_penalty",
+        "presence_penalty",
+        "frequency_penalty",
+        "stop",
+        "logprobs",
+        "top_logprobs",
     }
 )
 

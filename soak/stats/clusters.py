@@ -27,12 +27,14 @@ class Estimate(NamedTuple):
     interval: Interval | None
 
 
-def cluster_difference(clusters: Sequence[ClusterCounts], confidence: float = 0.95) -> Interval | None:
+def cluster_difference(
+    clusters: Sequence[ClusterCounts], confidence: float = 0.95, freedom: float | None = None
+) -> Interval | None:
     """
     Return the interval of candidate rate − baseline rate with clusters as the unit; None below two clusters.
 
-    Linearised (Taylor) variance of a ratio estimate with the factor G/(G−1), t distribution with G−1 degrees of freedom
-    (Cochran, Sampling Techniques, 1977, ch. 6 and 9A; equals the GEE independence sandwich).
+    Linearised (Taylor) variance of a ratio estimate with the factor G/(G−1) (Cochran, Sampling Techniques, 1977, ch. 6
+    and 9A; equals the GEE independence sandwich), t distribution; `freedom` as in `half_width`.
     """
     turns, baseline, candidate = _columns(clusters)
     total = turns.sum()
@@ -40,7 +42,7 @@ def cluster_difference(clusters: Sequence[ClusterCounts], confidence: float = 0.
         return None
     change = candidate - baseline
     difference = float(change.sum() / total)
-    half = half_width((change - difference * turns) / total, confidence)
+    half = half_width((change - difference * turns) / total, confidence, freedom)
     return Interval(max(-1.0, difference - half), min(1.0, difference + half))
 
 
@@ -50,30 +52,31 @@ def cluster_difference_unpaired(
     """
     Return the interval of candidate rate − baseline rate, each cluster given as (events, turns); None below two each.
 
-    The two arms' linearised variances added, t with the smaller number of clusters − 1 degrees of freedom.
+    The two arms' linearised influences side by side, t as in `half_width`.
     """
     if min(len(baseline), len(candidate)) < 2:
         return None
-    rates, variances = [], []
+    rates, influences = [], []
     for clusters in (baseline, candidate):
         table = np.asarray(clusters, dtype=float)
         events, turns = table[:, 0], table[:, 1]
-        rate, count = float(events.sum() / turns.sum()), len(table)
+        rate = float(events.sum() / turns.sum())
         rates.append(rate)
-        variances.append(count / (count - 1) * float((((events - rate * turns) / turns.sum()) ** 2).sum()))
-    freedom = min(len(baseline), len(candidate)) - 1
-    half = float(special.stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(sum(variances))
+        influences.append((events - rate * turns) / turns.sum())
+    half = half_width(np.concatenate(influences), confidence)
     difference = rates[1] - rates[0]
     return Interval(max(-1.0, difference - half), min(1.0, difference + half))
 
 
-def cluster_ratio(clusters: Sequence[ClusterCounts], confidence: float = 0.95) -> Interval | None:
+def cluster_ratio(
+    clusters: Sequence[ClusterCounts], confidence: float = 0.95, freedom: float | None = None
+) -> Interval | None:
     """
     Return the interval of candidate rate / baseline rate with clusters as the unit.
 
-    On the log scale, u_c = (y_c − p·n_c)/(N·p) of the candidate less that of the baseline, variance G/(G−1) Σ u_c²,
-    t(G−1): the linearised log ratio (equals a GEE with independence working correlation). None below two clusters or
-    where an arm has no event.
+    On the log scale, u_c = (y_c − p·n_c)/(N·p) of the candidate less that of the baseline, variance G/(G−1) Σ u_c²:
+    the linearised log ratio (equals a GEE with independence working correlation); `freedom` as in `half_width`. None
+    below two clusters or where an arm has no event.
     """
     turns, baseline, candidate = _columns(clusters)
     total, events_b, events_c = turns.sum(), baseline.sum(), candidate.sum()
@@ -81,7 +84,7 @@ def cluster_ratio(clusters: Sequence[ClusterCounts], confidence: float = 0.95) -
         return None
     influence = (candidate / events_c) - (baseline / events_b)  # the terms in n_c cancel: both arms ran the same turns
     centre = math.log(events_c / events_b)
-    half = half_width(influence, confidence)
+    half = min(half_width(influence, confidence, freedom), 700.0)
     return Interval(math.exp(centre - half), math.exp(centre + half)) if total else None
 
 
@@ -89,7 +92,7 @@ def cluster_mean(values: Sequence[float], clusters: Sequence[int], confidence: f
     """
     Return the mean of `values` with an interval whose unit is the cluster; None for no values.
 
-    Linearised variance with G/(G−1) and t(G−1), as in `cluster_difference`. Element i belongs to `clusters[i]`.
+    Linearised variance with G/(G−1) and t, as in `cluster_difference`. Element i belongs to `clusters[i]`.
     """
     x = np.asarray(values, dtype=float)
     if not len(x):
@@ -151,11 +154,23 @@ def _columns(clusters: Sequence[ClusterCounts]) -> tuple[np.ndarray, np.ndarray,
     return table[:, 0], table[:, 1], table[:, 2]
 
 
-def half_width(influence: np.ndarray, confidence: float) -> float:
-    """Return t(G−1) times the standard error that follows from each cluster's influence."""
+def half_width(influence: np.ndarray, confidence: float, freedom: float | None = None) -> float:
+    """
+    Return t times the standard error that follows from each cluster's influence.
+
+    Without `freedom`, degrees of freedom are (Σu²)²/Σu⁴, at most G−1 (Satterthwaite's, for a variance that is a sum of
+    squares of unlike size). Rare failures come from few of many clusters, and a variance known from five of them is
+    not known from 400: with G−1 the interval of an effect covered 0.83 to 0.92 in simulations where this covers more
+    than 0.93.
+    """
     count = len(influence)
-    error = math.sqrt(count / (count - 1) * float((influence**2).sum()))
-    return float(special.stdtrit(count - 1, (1 + confidence) / 2)) * error
+    squares = influence**2
+    total = float(squares.sum())
+    if total <= 0:
+        return 0.0
+    if freedom is None:
+        freedom = min(count - 1.0, max(total * total / float((squares**2).sum()), 1.0))
+    return float(special.stdtrit(freedom, (1 + confidence) / 2)) * math.sqrt(count / (count - 1) * total)
 
 
 def envelope(first: Interval | None, second: Interval | None) -> Interval | None:

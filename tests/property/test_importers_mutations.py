@@ -18,7 +18,7 @@ from rigs.transcripts import NAMES, examine, files_of, lay_out, spoil
 from soak.errors import TranscriptError
 from soak.importers import FORMATS, Import
 
-MUTATIONS = int(os.environ.get("SOAK_MUTATIONS", "60"))
+MUTATIONS = int(os.environ.get("SOAK_MUTATIONS", "120"))
 LONGEST_S = 5.0
 
 

@@ -210,18 +210,17 @@ class Rig:
         self.switch = Switch()
         async with AsyncExitStack() as stack, asyncio.timeout(within_s):
             replay = await self._replay(stack, servers, stop_if)
-            tasks = [asyncio.create_task(meanwhile())] if meanwhile else []
-            if idle:
-                tasks.append(asyncio.create_task(self.clock.keep_skipping(idle)))
+            skipping = asyncio.create_task(self.clock.keep_skipping(idle)) if idle else None
             try:
-                await replay.run()
+                async with asyncio.TaskGroup() as group:
+                    if meanwhile is not None:
+                        group.create_task(_awaited(meanwhile()))
+                    await replay.run()
+            except BaseExceptionGroup as errors:
+                raise errors.exceptions[0] from None
             finally:
-                for task in tasks:
-                    task.cancel()
-                results = await asyncio.gather(*tasks, return_exceptions=True)
-            for result in results:
-                if isinstance(result, Exception):
-                    raise result
+                if skipping is not None:
+                    skipping.cancel()
         return self.switch
 
     async def _replay(self, stack: AsyncExitStack, servers: Servers, stop_if: Callable[[Record], str | None]) -> Replay:
@@ -253,6 +252,7 @@ class Rig:
             listener=self.ear,
             clock=self.clock,
             switch=self.switch,
+            tell=self.ear.tell,
         )
 
     async def _arm(self, stack: AsyncExitStack, name: str, server: FakeServer) -> Arm:
@@ -337,6 +337,10 @@ class Rig:
         self.assert_one_end_each()
         finals = self.rows("SELECT episode, turn, pass, arm FROM ends WHERE outcome != 'indeterminate'")
         assert sorted(finals) == sorted((key.episode, key.turn, key.pass_, key.arm) for key in self.plan.turn_keys())
+
+
+async def _awaited(what: Awaitable[None]) -> None:
+    await what
 
 
 class Watching:

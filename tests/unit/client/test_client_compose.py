@@ -93,15 +93,15 @@ def test_text_mode_keeps_system_messages_at_the_head() -> None:
 def test_a_salt_comes_before_everything(mode: str) -> None:
     """The salt is the first thing in the prompt, with or without a system message, and changes nothing else."""
     plain, salted = composed(mode=mode), composed(mode=mode, salt="k7")
-    assert salted["messages"][0]["content"] == "[k7]\n" + plain["messages"][0]["content"]
+    assert salted["messages"][0]["content"] == "k7\n" + plain["messages"][0]["content"]
     assert salted["messages"][1:] == plain["messages"][1:]
-    assert composed(TALK[1:2], (), mode=mode, salt="k7")["messages"][0] == {"role": "system", "content": "[k7]"}
+    assert composed(TALK[1:2], (), mode=mode, salt="k7")["messages"][0] == {"role": "system", "content": "k7"}
 
 
 def test_parts_of_content_survive() -> None:
     """Content given in parts is sent in parts, salted with one more, and read as text in text mode."""
     parts = [Message(role="system", content=[{"type": "text", "text": "Be brief."}])]
-    assert composed(parts, (), salt="k7")["messages"][0]["content"][0] == {"type": "text", "text": "[k7]\n"}
+    assert composed(parts, (), salt="k7")["messages"][0]["content"][0] == {"type": "text", "text": "k7\n"}
     assert composed(parts, (), mode="text")["messages"][0]["content"] == "Be brief."
 
 

@@ -3,7 +3,7 @@
 import pytest
 from fakes import FakeEngine, FakeServer, Head, Raw, Script
 
-from soak.client import Desk, Target, discover
+from soak.client import Desk, NoAnswer, Target, discover
 from soak.errors import TargetError
 from soak.facts import Capabilities
 
@@ -126,8 +126,9 @@ async def test_a_single_request_is_answered_whole() -> None:
     body = {"model": "fake-model", "messages": [{"role": "user", "content": "hi"}]}
     async with FakeServer() as server, Desk(Target.parse(server.url)) as desk:
         answer = await desk.ask(body)
-        assert not isinstance(answer, str)
+        assert not isinstance(answer, NoAnswer)
         assert answer.choices[0].message.content
         refused = await desk.ask({**body, "model": "nowhere"})
-        assert isinstance(refused, str)
-        assert "nowhere" in refused
+        assert isinstance(refused, NoAnswer)
+        assert refused.status == 404
+        assert "nowhere" in refused.why

@@ -37,7 +37,9 @@ def told_episode(episode: Episode) -> list[str]:
     lines = [f"episode {episode.id} tools {names}"]
     for i, node in enumerate(episode.nodes):
         after = "" if node.parent == (i - 1 if i else None) else f" after {node.parent}"
-        lines.append(f"  {i}{after} {told(node.message)[:300]}")
+        filler = f"{node.message.role} | {len(str(node.message.content))} characters of filler"
+        text = filler if episode.meta.get("load_shape") else told(node.message)[:300]
+        lines.append(f"  {i}{after} {text}")
     for turn in episode.turns:
         lines.append(f"  turn {turn.prefix} -> {turn.answer} wait {turn.wait_s} tokens {turn.completion_tokens}")
     lines += [f"  meta {key} {value}" for key, value in sorted(episode.meta.items())]

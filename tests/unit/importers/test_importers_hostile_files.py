@@ -300,8 +300,11 @@ def test_package_that_is_installed_is_read(tmp_path: Path, monkeypatch: pytest.M
     info = site / "agentperf_local-9.9.dist-info"
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: agentperf-local\nVersion: 9.9\n")
-    (info / "RECORD").write_text("agentperf_local/data/replays/set/traces/log.jsonl,,\nagentperf_local/data/x.json,,\n")
+    record = "agentperf_local/data/replays/set/traces/log.jsonl,,\nagentperf_local/data/x.json,,\n"
+    (info / "RECORD").write_text(record)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(site))
     (episode,) = read_transcripts([Path("agentperf-local")]).episodes
     assert (len(episode.turns), episode.meta["licence"]) == (3, "Apache-2.0")
+    (info / "RECORD").write_text(record + "agentperf_local/data/replays/agentperf-default-v1/traces/none.jsonl,,\n")
+    assert "none.jsonl" in refused(Path("agentperf-local")).what

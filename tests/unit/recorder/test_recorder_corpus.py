@@ -1,11 +1,8 @@
 """What the recorded corpora under transcripts/ promise to those who test with them."""
 
-import getpass
 import hashlib
 import json
 import re
-import socket
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,7 +10,7 @@ from typing import Any
 import pytest
 
 from ops.recorder.corpus import line_of
-from ops.recorder.record import depth_of, scripts
+from ops.recorder.record import depth_of, scripts, size_of
 from ops.recorder.tools import BASH_LIMIT, TOOLS, VIEW_LIMIT
 from soak.facts import Episode, Message, Turn, make_episode
 from soak.facts.codec import clean, decode
@@ -93,7 +90,8 @@ def test_variety(deep: list[Episode]) -> None:
     assert sum(result.startswith("Error: ") for result in results) >= 5
     assert sum("FAILED" in result or "Traceback" in result for result in results) >= 20
     assert sum(len(result) >= 15_000 for result in results) >= 25
-    assert sum(message.role == "assistant" and len(message.content or "") >= 1500 for message in messages) >= 8
+    answers = [size_of(message) for message in messages if message.role == "assistant"]
+    assert sum(size >= 2000 for size in answers) >= 25
 
 
 def test_every_call_has_its_result(raws: list[dict[str, Any]]) -> None:
@@ -152,11 +150,9 @@ def test_texts_can_be_sent(raws: list[dict[str, Any]]) -> None:
 def test_nothing_of_the_recording_machine_leaks(raws: list[dict[str, Any]]) -> None:
     """No real path, user or host of the machine that recorded stands in a corpus."""
     text = "\n".join(json.dumps(raw, ensure_ascii=False) for raw in raws)
-    for leak in ("soak-recorder", "/root", "/work/", "pyenv", "site-packages", "venv", str(ROOT), sys.prefix):
-        assert leak == "/usr" or leak not in text, leak
+    for leak in ("soak-recorder", "/root", "/work/", "/Users/", "/opt/", "pyenv", "site-packages", "venv", "conda"):
+        assert leak not in text, leak
     assert not re.search(r"/home/(?!agent\b)\w", text)
-    for name in {socket.gethostname(), getpass.getuser()} - {"agent", "user", "root", "localhost"}:
-        assert not re.search(rf"\b{re.escape(name)}\b", text)
 
 
 def test_every_episode_is_resolved(raws: list[dict[str, Any]]) -> None:

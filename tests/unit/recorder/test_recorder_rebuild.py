@@ -107,14 +107,14 @@ def test_wrong_scripts_name_the_line(tmp_path: Path, text: str, told: str) -> No
 def test_scripts_group_calls_into_answers(tmp_path: Path) -> None:
     """Reasoning, content and the calls after them make one answer; the next `say` begins another."""
     head = "== episode a\n== repository r\n== defect d\n== check\npass\n"
-    answers = ("== think\nt\n== say\ns\n== bash ls\n== view f 1 2\n", "== say\nu\n== raw bash\n{oops\n== submit\nw\n")
-    (tmp_path / "x.episode").write_text(f"{head}{answers[0]}== wait 3\n{answers[1]}")
+    (tmp_path / "y.phase").write_text("== think\nt\n== say\ns\n== bash ls\n== view f 1 2\n")
+    (tmp_path / "x.episode").write_text(f"{head}== include y\n== say\nu\n== bash cat <<E\na\nE\n== submit\nw\n")
     first, second = read_script(tmp_path / "x.episode").steps
-    assert (first.reasoning, first.text, first.wait_s) == ("t", "s", None)
+    assert (first.reasoning, first.text) == ("t", "s")
     view = Call("view_file", {"path": "f", "start_line": 1, "end_line": 2})
     assert first.calls == [Call("bash", {"command": "ls"}), view]
-    assert (second.text, second.wait_s) == ("u", 3.0)
-    assert second.calls == [Call("bash", "{oops"), Call("submit", {"summary": "w"})]
+    assert second.text == "u"
+    assert second.calls == [Call("bash", {"command": "cat <<E\na\nE"}), Call("submit", {"summary": "w"})]
 
 
 @pytest.mark.parametrize(
@@ -167,7 +167,7 @@ def test_tools_answer_wrong_calls_with_an_error() -> None:
         assert "exists already" in tools.use(Call("edit_file", {**edit, "old_text": ""}))
         assert "does not exist" in tools.use(Call("view_file", {"path": "b.txt"}))
         assert "only 3 lines" in tools.use(Call("view_file", {"path": "a.txt", "start_line": 9}))
-        assert "not JSON" in tools.use(Call("bash", "{oops"))
+        assert "no tool bash with the arguments cmd" in tools.use(Call("bash", {"cmd": "ls"}))
         assert "no tool" in tools.use(Call("fly", {"to": "moon"}))
         assert (box.work / "a.txt").read_text() == "one\ntwo\ntwo\n"
         assert tools.use(Call("bash", {"command": "exit 3"})) == "[exit code: 3]"

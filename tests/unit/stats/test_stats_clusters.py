@@ -5,11 +5,13 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from soak.stats import (
     ClusterCounts,
     Interval,
-    PairedOutcome,
+    PairedEvents,
+    PairedTurns,
     adjacency_p,
     cluster_difference,
     cluster_ratio,
@@ -33,8 +35,8 @@ def counts(pairs: list[tuple[int, int]]) -> list[ClusterCounts]:
 
 def test_the_cluster_ratio_equals_the_worked_example() -> None:
     """Spread failures give 0.35 to 1.16, clustered ones 0.17 to 2.33: the same counts, other evidence."""
-    assert cluster_ratio(counts(SPREAD)) == pytest.approx((0.35, 1.16), abs=0.005)
-    assert cluster_ratio(counts(CLUSTERED)) == pytest.approx((0.17, 2.33), abs=0.005)
+    assert cluster_ratio(counts(SPREAD), freedom=19) == pytest.approx((0.35, 1.16), abs=0.005)
+    assert cluster_ratio(counts(CLUSTERED), freedom=19) == pytest.approx((0.17, 2.33), abs=0.005)
 
 
 def test_the_cluster_ratio_is_unknown_without_events_in_an_arm() -> None:
@@ -49,7 +51,7 @@ def test_the_cluster_difference_is_the_t_interval_for_equal_clusters() -> None:
     differences = np.array([b - a for a, b in CLUSTERED]) / 25
     half = 2.093024 * differences.std(ddof=1) / math.sqrt(20)
     expected = (differences.mean() - half, differences.mean() + half)
-    assert cluster_difference(counts(CLUSTERED)) == pytest.approx(expected, abs=1e-6)
+    assert cluster_difference(counts(CLUSTERED), freedom=19) == pytest.approx(expected, abs=1e-6)
 
 
 def test_an_envelope_holds_both_intervals() -> None:
@@ -96,8 +98,11 @@ def test_sign_clustering_cannot_tell_from_too_little(discordant: list[tuple[int,
     assert sign_clustering_p(discordant) is None
 
 
-def outcomes(baseline: set[int], candidate: set[int], *, size: int = 25, turns: int = 500) -> list[PairedOutcome]:
-    return [PairedOutcome(i // size, (i // size, 0), i % size, i in baseline, i in candidate) for i in range(turns)]
+def outcomes(baseline: set[int], candidate: set[int], *, size: int = 25, turns: int = 500) -> PairedEvents:
+    places = PairedTurns(
+        [i // size for i in range(turns)], [(i // size, 0) for i in range(turns)], [i % size for i in range(turns)]
+    )
+    return places.events([i in baseline for i in range(turns)], [i in candidate for i in range(turns)])
 
 
 def test_scattered_failures_are_tested_by_turn() -> None:
@@ -131,11 +136,12 @@ def test_the_adaptive_rule_keeps_its_error_rate() -> None:
 
 
 def test_the_total_ratio_has_the_interval_of_its_formula() -> None:
-    """The interval is exp(log R ± t · sqrt(G/(G−1) Σ u²)), and one cluster has none."""
+    """The interval is exp(log R ± t · sqrt(G/(G−1) Σ u²)) with (Σu²)²/Σu⁴ degrees of freedom; one cluster has none."""
     a, b = [10.0, 20.0, 30.0], [9.0, 15.0, 30.0]
     found = total_ratio(a, b)
     u = np.array(b) / 54 - np.array(a) / 60
-    half = 4.302653 * math.sqrt(1.5 * (u**2).sum())
+    freedom = (u**2).sum() ** 2 / (u**4).sum()
+    half = stats.t.ppf(0.975, freedom) * math.sqrt(1.5 * (u**2).sum())
     assert found.ratio == pytest.approx(0.9)
     assert found.interval == pytest.approx((0.9 * math.exp(-half), 0.9 * math.exp(half)), rel=1e-6)
     assert total_ratio([1.0], [2.0]).interval is None
