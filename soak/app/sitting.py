@@ -14,7 +14,7 @@ from soak.app.audience import Audience
 from soak.app.sides import Side
 from soak.check import Allowed, Decider, live_stop
 from soak.classify import DEFAULTS
-from soak.client import Desk, Request, SdkClient, WireClient, compose
+from soak.client import Desk, Request, compose, open_client
 from soak.facts import Deadlines, EngineSample, Event, Message, Record, Retries, Scenario, TurnKey
 from soak.plan import Plan
 from soak.replay import Arm, Clock, Gate, Meter, Replay, Switch, Tally, TurnRunner
@@ -102,8 +102,7 @@ async def sit(sitting: Sitting) -> str:
 @asynccontextmanager
 async def _arm(sitting: Sitting, side: Side, switch: Switch) -> AsyncIterator[Arm]:
     """Open the connections of one arm, and close them."""
-    client_class = WireClient if sitting.scenario.client == "wire" else SdkClient
-    async with Desk(side.target) as desk, client_class(side.target) as client:
+    async with Desk(side.target) as desk, open_client(side.target, sitting.scenario.client) as client:
         gate = Gate(
             desk,
             clock=sitting.clock,

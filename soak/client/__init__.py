@@ -2,7 +2,7 @@
 The engine's API: one streamed request, timed; and the questions asked of a server before and between them.
 
 May touch: connections to the target, and nothing else; the only room that opens them. aiohttp carries the timed path
-(`WireClient`), the openai package the reference path (`SdkClient`) and single requests; tenacity the attempts.
+(`WireClient`), the openai package the reference path (`sdk.SdkClient`) and single requests; tenacity the attempts.
 No exception, type or default of these libraries leaves the room: what a server does wrong becomes an observation's
 ending, what makes it unusable becomes a `TargetError`.
 """
@@ -11,9 +11,9 @@ from soak.client.compose import compose
 from soak.client.desk import Desk, NoAnswer
 from soak.client.discover import discover
 from soak.client.lag import LoopLag
+from soak.client.paths import open_client
 from soak.client.refusal import context_limit_of
 from soak.client.request import Exchange, Request
-from soak.client.sdk import SdkClient
 from soak.client.target import Secret, Target
 from soak.client.wire import WireClient
 
@@ -23,11 +23,11 @@ __all__ = [
     "LoopLag",
     "NoAnswer",
     "Request",
-    "SdkClient",
     "Secret",
     "Target",
     "WireClient",
     "compose",
     "context_limit_of",
     "discover",
+    "open_client",
 ]

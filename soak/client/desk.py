@@ -1,20 +1,23 @@
 """Questions to a server that are not timed: is it there, what is it, what can it do, how long is this prompt."""
 
+from __future__ import annotations
+
 import asyncio
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import aiohttp
 import msgspec
-import openai
 
 from soak.client.refusal import excerpt
-from soak.client.sdk import sdk_of
 from soak.client.target import Target
 from soak.client.wire import encode_body
 
 ASK_S = 10.0
 FIRST_ANSWER_S = 120.0
+if TYPE_CHECKING:
+    from openai.types.chat import ChatCompletion
+
 _COUNTED = ("model", "messages", "tools", "chat_template_kwargs")
 _REPLY_LIMIT_BYTES = 32 * 1024 * 1024
 
@@ -111,8 +114,12 @@ class Desk:
         """Ask one of the API's doors, with a JSON body; a first answer may take long on a cold engine."""
         return await self._ask("POST", self.target.api_url + path, value, limit_s)
 
-    async def ask(self, body: dict[str, Any]) -> openai.types.chat.ChatCompletion | NoAnswer:
+    async def ask(self, body: dict[str, Any]) -> ChatCompletion | NoAnswer:
         """Return the answer to one chat request that is not streamed, or why there is none."""
+        import openai  # takes a second, which only those who ask should pay
+
+        from soak.client.sdk import sdk_of
+
         try:
             async with asyncio.timeout(FIRST_ANSWER_S), sdk_of(self.target) as sdk:
                 return await sdk.post("/chat/completions", body=body, cast_to=openai.types.chat.ChatCompletion)

@@ -73,10 +73,20 @@ def sources_of(files: Iterable[tuple[Path, bool]], recognise: Callable[[Any], Fo
 def _single(path: Path, named: bool, recognise: Callable[[Any], Format | None]) -> Source:
     """Return the source of one file; its first value is read already."""
     tally = Tally(source=str(path))
+    if not named and _is_empty(path):
+        tally.drop("an empty file")
+        return Source(entries=iter(()), format=None, named=False, name=stem(path), tally=tally)
     entries = entries_of(path, tally)
     first = next(entries)
     format_ = recognise(first.value)
     return Source(entries=chain([first], entries), format=format_, named=named, name=stem(path), tally=tally)
+
+
+def _is_empty(path: Path) -> bool:
+    try:
+        return not path.stat().st_size
+    except OSError:
+        return False
 
 
 def _together(paths: list[Path], folder: Path, format_: Format) -> Source:

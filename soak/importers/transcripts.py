@@ -31,6 +31,7 @@ from soak.importers import (
     openhands_v0,
     openhands_v1,
     otel,
+    own_corpus,
     sglang_trace,
     sharegpt,
     swe_agent,
@@ -52,6 +53,7 @@ EPISODE_CHARACTERS_MAX = 16 << 20
 
 # The order in which formats are asked: the narrow before the wide.
 _FORMATS: tuple[Format, ...] = (
+    own_corpus.FORMAT,
     mini_swe_agent.FORMAT,
     swe_agent.FORMAT,
     atif.FORMAT,
@@ -134,7 +136,8 @@ class Import:
         if source.format is None:
             if source.named:
                 raise UnreadableError(tally.source, "its format is not recognised")
-            tally.drop("a file whose format is not recognised")
+            if not tally.dropped:
+                tally.drop("a file whose format is not recognised")
             return
         tally.format = source.format.name
         origin = {"source": Path(tally.source).name, "format": source.format.name}

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from fakes import Answer, Ask, FakeEngine, FakeServer, Script, limited, prose, stream
 
-from soak.client import Desk, Request, SdkClient, Target, WireClient, compose, discover
+from soak.client import Desk, Request, Target, WireClient, compose, discover
+from soak.client.sdk import SdkClient
 from soak.facts import Capabilities, Deadlines, Message, Retries, Sampling, TurnKey
 
 KEY = TurnKey(episode="contract", turn=0, pass_=0, arm="candidate")

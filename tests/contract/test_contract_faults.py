@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from fakes import FAULTS, FakeServer, one
 
-from soak.client import SdkClient, Target, WireClient
+from soak.client import Target, WireClient
+from soak.client.sdk import SdkClient
 from soak.facts import Chunk, Deadlines, Retries
 
 QUICK = Deadlines(first_chunk_s=0.4, gap_s=0.3, turn_s=30)

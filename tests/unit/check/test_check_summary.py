@@ -265,13 +265,11 @@ def test_an_unjudged_finished_record_is_not_counted_as_finished() -> None:
     assert summary(records(bare)).arms["candidate"].turns.indeterminate == 1
 
 
-def test_absences_of_the_engine_and_resumes_are_told() -> None:
-    """Events of the arm become sentences; another arm's absences do not."""
-    kinds = [("server_down", "candidate"), ("server_down", "other"), ("resumed", None)]
-    events = tuple(Event(at=0.0, kind=kind, arm=arm) for kind, arm in kinds)
-    reasons = summary(arm_records("candidate", 40), events=events).reasons
-    assert "the engine stopped answering 1 time" in reasons
-    assert "the run was resumed 1 time" in reasons
+def test_resumes_are_told() -> None:
+    """A resume becomes a sentence and takes nothing from the verdict."""
+    found = summary(arm_records("candidate", 40), events=(Event(at=0.0, kind="resumed"),))
+    assert "the run was resumed 1 time" in found.reasons
+    assert found.verdict == "pass"
 
 
 def test_a_build_is_passed_through() -> None:

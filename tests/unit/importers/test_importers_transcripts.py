@@ -322,6 +322,15 @@ def test_folder_is_searched_and_foreign_files_reported(tmp_path: Path) -> None:
     assert len(imported.episodes) == 1
 
 
+def test_empty_file_in_a_folder_is_reported(tmp_path: Path) -> None:
+    """A session that was never written to is no reason to stop; named by itself it is."""
+    (tmp_path / "a.jsonl").write_bytes(b"")
+    (tmp_path / "b.jsonl").write_bytes(GOOD)
+    imported = read_transcripts([tmp_path])
+    assert imported.reports[0].dropped == {"an empty file": 1}
+    assert refused(tmp_path / "a.jsonl").why == "it is empty"
+
+
 def test_format_given_is_used_without_asking(tmp_path: Path) -> None:
     """A named format is applied even where another one would be recognised."""
     path = tmp_path / "t.json"
