@@ -8,8 +8,15 @@ from typing import Any
 from ops.recorder.record import Recorded, depth_of, versions
 from soak.facts import Episode, encode
 
-STEPS = ((0, "below 10,000"), (10_000, "10,000 to 30,000"), (30_000, "30,000 to 60,000"), (60_000, "60,000 to 100,000"))
-STEPS += ((100_000, "100,000 to 150,000"), (150_000, "150,000 to 240,000"), (240_000, "240,000 and more"))
+STEPS: tuple[tuple[int, str], ...] = (
+    (0, "below 10,000"),
+    (10_000, "10,000 to 30,000"),
+    (30_000, "30,000 to 60,000"),
+    (60_000, "60,000 to 100,000"),
+    (100_000, "100,000 to 150,000"),
+    (150_000, "150,000 to 240,000"),
+    (240_000, "240,000 and more"),
+)
 INTRO = {
     "smoke": "A tiny corpus for tests: one small repository, a few turns each.",
     "swe_agent": "A coding agent mends defects in small repositories, up to depths of about 60,000 tokens.",

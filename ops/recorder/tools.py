@@ -1,5 +1,6 @@
 """The four tools the recorded agent has: their schemas as the model sees them, and what they really do."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,12 @@ class Toolbox:
 
     def use(self, call: Call) -> str:
         """Return the result of one call; a wrong call gets an error text as its result."""
-        action = {"bash": self._bash, "view_file": self._view, "edit_file": self._edit, "submit": self._submit}
+        action: dict[str, Callable[..., str]] = {
+            "bash": self._bash,
+            "view_file": self._view,
+            "edit_file": self._edit,
+            "submit": self._submit,
+        }
         try:
             return action[call.name](**call.arguments)
         except (KeyError, TypeError):

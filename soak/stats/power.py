@@ -8,7 +8,7 @@ from scipy import special
 
 from soak.stats.sequential import EvidenceMeter
 
-_TAIL = 1e-7  # probability left out at each end when outcomes are enumerated
+_TAIL = 1e-10  # counts less likely than this are left out when outcomes are enumerated
 _TURNS_MAX = 1 << 34
 _EVENTS_MANY = 400
 
@@ -148,11 +148,12 @@ def detectable_rate(rate: float, turns: int, *, alpha: float = 0.05, power: floa
 def _poisson(mean: float) -> tuple[np.ndarray, np.ndarray]:
     """Return the counts that a Poisson variable of this mean takes but for a sliver, and their probabilities."""
     if mean <= 0:
-        return np.zeros(1), np.ones(1)
+        return np.zeros(1, dtype=np.int64), np.ones(1)
     reach = 6 * math.sqrt(mean) + 12
-    counts = np.arange(max(0, math.floor(mean - reach)), math.ceil(mean + reach) + 1, dtype=float)
+    counts = np.arange(max(0, math.floor(mean - reach)), math.ceil(mean + reach) + 1)
     weights = np.exp(special.xlogy(counts, mean) - mean - special.gammaln(counts + 1))
-    return counts[weights > _TAIL * 1e-3], weights[weights > _TAIL * 1e-3]
+    likely = weights > _TAIL
+    return counts[likely], weights[likely]
 
 
 def _z(alpha: float, power: float) -> tuple[float, float]:
