@@ -23,12 +23,13 @@ from rigs.transcripts import NAMES, examine, files_of, lay_out, spoil
 LONGEST_S = 5.0
 
 
-def formats(folder: Path) -> dict[str, list[str]]:
+def formats() -> dict[str, list[str]]:
     """Return the fixtures of each format."""
     found: dict[str, list[str]] = defaultdict(list)
-    for name in NAMES:
-        reports, _ = examine(lay_out(name, folder))
-        found[str(reports[0].format)].append(name)
+    with tempfile.TemporaryDirectory() as folder:
+        for name in NAMES:
+            reports, _ = examine(lay_out(name, Path(folder)))
+            found[str(reports[0].format)].append(name)
     return dict(sorted(found.items()))
 
 
@@ -67,7 +68,7 @@ def main() -> int:
     given = parser.parse_args()
     failed = 0
     with tempfile.TemporaryDirectory() as folder:
-        for format_, names in formats(Path(folder)).items():
+        for format_, names in formats().items():
             if given.format not in (None, format_):
                 continue
             each = -(-given.each // len(names))

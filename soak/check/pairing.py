@@ -174,12 +174,10 @@ def _different_requests(baseline: ArmHistory, candidate: ArmHistory, pairing: Pa
     """
     Return that paired turns were not sent the same request; pairs of which a digest is unknown say nothing.
 
-    Two differences follow from what the servers can do and have a warning of their own: token ids are asked for where
-    a server gives them, and an answer is clamped to the room that a server's context leaves.
+    One difference is not held against them, for it follows from what the servers can do and has a warning of its own:
+    where their contexts are known to differ, an answer is clamped to the room that each one leaves.
     """
-    if _differ(baseline, candidate, "token_ids"):
-        return []
-    context = _differ(baseline, candidate, "context_tokens")
+    context = _contexts_differ(baseline, candidate)
     different = []
     for pair in pairing.pairs:
         one, other = baseline.requests.get(pair.baseline.key), candidate.requests.get(pair.candidate.key)
@@ -195,10 +193,9 @@ def _different_requests(baseline: ArmHistory, candidate: ArmHistory, pairing: Pa
     ]
 
 
-def _differ(baseline: ArmHistory, candidate: ArmHistory, name: str) -> bool:
-    """Return whether the two servers are known to differ in a capability."""
+def _contexts_differ(baseline: ArmHistory, candidate: ArmHistory) -> bool:
     first, second = baseline.card.capabilities, candidate.card.capabilities
-    return first is not None and second is not None and getattr(first, name) != getattr(second, name)
+    return first is not None and second is not None and first.context_tokens != second.context_tokens
 
 
 def _difference(one: Any, other: Any) -> str:

@@ -172,8 +172,9 @@ class Replay:
             pause_s = think_time_s(self._scenario.think_time, turn)
             if pause_s and not await self._switch.unless_draining(self._clock.sleep(pause_s)):
                 return
-            for name in arm_order(conversation, turn, self._plan.arms):
-                if self._switch.draining and name == arm_order(conversation, turn, self._plan.arms)[0]:
+            order = arm_order(conversation, turn, self._plan.arms)
+            for name in order:
+                if self._switch.draining and name == order[0]:
                     return  # between pairs; a pair that has begun is completed
                 await self._one(conversation, turn.index, name, too_long)
 

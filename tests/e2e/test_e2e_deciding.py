@@ -10,13 +10,13 @@ Soak = Callable[..., Command]
 Fakes = Callable[..., Fake]
 
 ARGS = (
-    *("--set", "sampling.max_tokens=400", "--set", "deadlines.turn_s=60", "--set", "load.in_flight=4"),
+    *("--set", "sampling.max_tokens=400", "--set", "load.in_flight=4"),
     *("--set", "decide={alpha: 0.05}", "--passes", "40"),
 )
 
 
 def test_a_run_of_two_arms_ends_as_soon_as_it_is_decided(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
-    """A candidate that loops in a third of its turns is told from a sound baseline long before forty passes are done."""
+    """A candidate that loops in a third of its turns is told from a sound baseline long before 40 passes are done."""
     good, bad = fake("--rates", "none"), fake("--rates", "loop=0.35")
     done = soak(
         "run", "--scenario", "smoke", "--arm", f"baseline={good.url}", "--arm", f"candidate={bad.url}", *ARGS, "--json"

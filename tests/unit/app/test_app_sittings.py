@@ -12,6 +12,7 @@ import pytest
 from fakes import Ask, FakeServer, Script, make, one
 
 from soak.app.audience import Opening
+from soak.app.comparing import arms_of, compare_runs
 from soak.app.judging import check_run, summary_of
 from soak.app.resume import resume
 from soak.app.run import RunOrder, outline_run, run
@@ -116,6 +117,15 @@ def test_the_summary_is_a_function_of_the_folder(served: FakeServer, tmp_path: P
     result = run(order(served, tmp_path / "run"), Heard())
     assert summary_of(RunFolder.open(tmp_path / "run")) == result.summary
     assert check_run(tmp_path / "run") == result.summary
+
+
+def test_a_comparison_knows_what_each_turn_was_sent(served: FakeServer, tmp_path: Path) -> None:
+    """Two runs of one scenario sent the same, turn by turn; the digests of all of it are read from the folders."""
+    for name in ("one", "other"):
+        run(order(served, tmp_path / name), Heard())
+    (arm,) = arms_of(tmp_path / "one")
+    assert arm.history.requests.keys() == {turn.key for turn in arm.history.turns}
+    assert not any("requests" in why for why in compare_runs(tmp_path / "one", tmp_path / "other").comparison.invalid)
 
 
 def test_given_and_defaulted_settings_are_kept_apart(served: FakeServer, tmp_path: Path) -> None:
