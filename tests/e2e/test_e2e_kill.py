@@ -47,10 +47,16 @@ def assert_whole(folder: Path, last: Command) -> None:
 
 
 def killed_and_resumed(begin: Soak, server: Fake, folder: Path, moments: list[float]) -> Command:
-    """Begin a run, kill it at each of `moments` (seconds after it was begun or resumed), and resume it to its end."""
+    """
+    Begin a run, kill it at each of `moments`, and resume it to its end.
+
+    Moments are seconds: every other one after the command was started, the rest after it had begun to send turns.
+    """
     command = begin(*order(server))
-    for moment in moments:
+    for number, moment in enumerate(moments):
         wait_until((folder / "manifest.json").exists, what="the manifest")
+        if number % 2:
+            command.said("run begins")
         time.sleep(moment)  # the moment itself: wherever the run happens to be
         command.signal(signal.SIGKILL)
         command.wait()
@@ -61,7 +67,7 @@ def killed_and_resumed(begin: Soak, server: Fake, folder: Path, moments: list[fl
 def test_a_run_killed_many_times_is_finished_once(begin: Soak, fake: Fakes, tmp_path: Path) -> None:
     """SIGKILL at 14 random moments of one run, resumed each time: the plan is done, and no turn twice."""
     dice = random.Random(14)
-    last = killed_and_resumed(begin, fake(*PACED), tmp_path / RUN, [dice.uniform(0.1, 0.9) for _ in range(14)])
+    last = killed_and_resumed(begin, fake(*PACED), tmp_path / RUN, [dice.uniform(0.02, 0.4) for _ in range(14)])
     assert_whole(tmp_path / RUN, last)
     assert last.code == 0
     assert ends_of(tmp_path / RUN)["indeterminate"], "no kill hit a turn in flight: the test showed nothing"
