@@ -2,7 +2,7 @@
 
 import hashlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib import resources
 from importlib.metadata import version
@@ -13,7 +13,7 @@ import msgspec
 import soak.classify
 from soak.check import HistoryView, TurnFact, final_turns, scenario_of, summarise
 from soak.classify import DEFAULTS, Context, Settings, judge
-from soak.errors import UsageError
+from soak.errors import RunFolderError, UsageError
 from soak.facts import (
     Judgement,
     Manifest,
@@ -23,6 +23,7 @@ from soak.facts import (
     Started,
     Summary,
     TurnKey,
+    clean,
     digest_of,
     text_of,
 )
@@ -71,12 +72,24 @@ def judge_again(history: History, manifest: Manifest, changes: Mapping[str, floa
     if manifest.classifier is not None and manifest.classifier == classifier_fingerprint(settings):
         return {}
     modes = {card.name: card.tool_mode for card in manifest.arms}
+    refuse_unknown_arms(history, modes)
     starts = {started.key: started for started in history.starts()}
     return {
         key: judge(record.observation, stored_context(history, starts[key], record, modes[key.arm]), settings)
         for key, record in history.final().items()
         if record.observation is not None and key in starts
     }
+
+
+def refuse_unknown_arms(history: History, known: Collection[str]) -> None:
+    """Raise `RunFolderError` if the history holds turns of an arm that the manifest does not name."""
+    unknown = sorted({key.arm for key in history.start_counts()} - set(known))
+    if unknown:
+        raise RunFolderError(
+            "the manifest and the history do not belong together",
+            why=f"the history holds turns of {', '.join(unknown)[:200]}, the manifest names {', '.join(known)}",
+            hint="put the run's own manifest.json back",
+        )
 
 
 def classifier_fingerprint(settings: Settings) -> str:
@@ -151,7 +164,7 @@ def summary_of_history(folder: RunFolder, manifest: Manifest, history: History, 
     return summarise(
         manifest,
         view_of(history, turns, starts),
-        run=str(folder.path),
+        run=clean(str(folder.path)),
         state=state_of(history),
         plan=plan_card_of(manifest, (*starts, *(turn.key for turn in turns))),
         wall_s=history.active_s(),

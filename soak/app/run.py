@@ -16,6 +16,7 @@ import uvloop
 from soak import __version__
 from soak.app.audience import Audience, Opening
 from soak.app.judging import classifier_fingerprint, summary_of
+from soak.app.limits import make_room_for_streams
 from soak.app.sides import ArmSpec, Side, open_sides
 from soak.app.sitting import Sitting, decider_of, sit
 from soak.classify import DEFAULTS
@@ -153,7 +154,8 @@ def _sit(folder: RunFolder, prepared: Prepared, sides: tuple[Side, ...], audienc
 
 
 def run_loop(sitting: Sitting) -> str:
-    """Run one sitting on a fresh event loop and return its state."""
+    """Run one sitting on a fresh event loop and return its state; raises `UsageError` if our own limits are too low."""
+    make_room_for_streams(sitting.scenario.load.in_flight, len(sitting.sides))
     factory = uvloop.new_event_loop if sys.platform != "win32" else None
     with asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(sit(sitting))

@@ -14,6 +14,7 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:/\-]{0,127}")
 _DOUBLED = re.compile(r"(.{4,})\1+")
 _MAX_FINDINGS = 8
 _MAX_CHECKED = 200
+_MAX_COMPARED = 10_000
 _EXCERPT_CHARS = 200
 
 
@@ -50,7 +51,9 @@ def duplicates(calls: tuple[ToolCall, ...], settings: Settings) -> list[Finding]
     """Return a finding where the same call (name and arguments) occurs more than once in the answer."""
     if len(calls) < 2:
         return []
-    (name, arguments), copies = Counter((call.name, call.arguments.strip()) for call in calls).most_common(1)[0]
+    (name, arguments), copies = Counter(
+        (call.name, call.arguments.strip()) for call in calls[:_MAX_COMPARED]
+    ).most_common(1)[0]
     if copies < 2:
         return []
     looped = copies >= settings.duplicate_calls
@@ -59,7 +62,7 @@ def duplicates(calls: tuple[ToolCall, ...], settings: Settings) -> list[Finding]
             kind="duplicate_calls" if looped else "repeated_call",
             where="tool_arguments",
             copies=float(copies),
-            covered=copies / len(calls),
+            covered=copies / min(len(calls), _MAX_COMPARED),
             unit=f"{name}({arguments})"[:_EXCERPT_CHARS],
             confidence=0.95 if looped else 0.5,
             text=f"the same call of {name[:60]!r} is made {copies} times in one turn",

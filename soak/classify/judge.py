@@ -9,9 +9,10 @@ from soak.classify.explain import Explanation
 from soak.classify.guard import Guard
 from soak.classify.looping import report_loops
 from soak.classify.markup import find_leak, is_bare_call
+from soak.classify.pieces import Cuts
 from soak.classify.settings import DEFAULTS, Settings
 from soak.classify.stops import early_stop
-from soak.classify.stream import Stream, chunks_of
+from soak.classify.stream import Stream
 from soak.facts import Chunk, Finding, Judgement, Observation, Signal, TurnClass, clean
 
 _MAX_FINDINGS = 16
@@ -34,8 +35,7 @@ class TurnJudge:
 
     def push(self, chunk: Chunk) -> Signal | None:
         """Take the next chunk; return a signal when a loop has become certain, at most one per loop."""
-        self._stream.push(chunk)
-        return self._guard.look()
+        return self._guard.look() if self._stream.push(chunk) else None
 
     def finish(self, observation: Observation) -> Judgement:
         """
@@ -43,27 +43,28 @@ class TurnJudge:
 
         The stored answer decides: if it is not what was pushed, it is read again from its beginning.
         """
-        if not self._stream.covers(observation):
-            self._stream = Stream(self._settings)
-            for chunk in chunks_of(observation):
-                self._stream.push(chunk)
+        cuts = Cuts(observation.token_ids)
         self._stream.finish()
-        return _decide(observation, self._context, self._stream, self._explanation, self._settings)
+        if not self._stream.covers(observation):
+            self._stream = Stream.of(observation, cuts, self._settings)
+        return _decide(observation, self._context, cuts, self._stream, self._explanation, self._settings)
 
 
 def judge(observation: Observation, context: Context, settings: Settings = DEFAULTS) -> Judgement:
     """Return the judgement of a stored answer: what `TurnJudge` would have come to live."""
-    turn = TurnJudge(context, settings)
-    for chunk in chunks_of(observation):
-        turn.push(chunk)
-    return turn.finish(observation)
+    return TurnJudge(context, settings).finish(observation)
 
 
 def _decide(
-    observation: Observation, context: Context, stream: Stream, explanation: Explanation, settings: Settings
+    observation: Observation,
+    context: Context,
+    cuts: Cuts,
+    stream: Stream,
+    explanation: Explanation,
+    settings: Settings,
 ) -> Judgement:
     """Put the findings of all rooms together; the first of garbage_loop, error, max_tokens, early_stop decides."""
-    loops = report_loops(observation, stream, explanation, settings)
+    loops = report_loops(observation, cuts, stream, explanation, settings)
     repeated = duplicates(observation.tool_calls, settings)
     garbage = [
         *loops.garbage,

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from soak.classify.endings import ended_by_itself
 from soak.classify.explain import Explanation
 from soak.classify.floods import find_flood
-from soak.classify.pieces import Pieces
+from soak.classify.pieces import Cuts, Pieces
 from soak.classify.repeats import Channel, Repeat, find_repeats, runs_away
 from soak.classify.salad import find_salad
 from soak.classify.settings import Settings
@@ -16,6 +16,7 @@ from soak.facts import Finding, Observation
 from soak.facts.finding import Where
 
 _EXCERPT_CHARS = 200
+_FOLLOWING_CHARS = 20_000
 _NAMES = {
     "exact_loop": "the same text",
     "counter_loop": "the same text with other numbers",
@@ -54,23 +55,25 @@ def channels_of(observation: Observation) -> list[Channel]:
     open_end = not ended_by_itself(observation)
     channels = []
     for at, (where, text) in enumerate(texts):
-        rest = sum(len(later.split()) for _, later in texts[at + 1 :])
+        rest = sum(len(later[:_FOLLOWING_CHARS].split()) for _, later in texts[at + 1 :])
         called = where == "reasoning" and bool(observation.tool_calls)
         last = at == len(texts) - 1
         channels.append(Channel(where, text, open_end and last, 1_000_000 if called and not open_end else rest))
     return channels
 
 
-def report_loops(observation: Observation, stream: Stream, explanation: Explanation, settings: Settings) -> LoopReport:
+def report_loops(
+    observation: Observation, cuts: Cuts, stream: Stream, explanation: Explanation, settings: Settings
+) -> LoopReport:
     """Return what repeats in an answer, or is salad, in each of its texts; token ids add what text cannot show."""
     channels = channels_of(observation)
     garbage: list[Finding] = []
     notes: list[Finding] = []
     for channel in channels:
-        report = _report_channel(channel, explanation, settings)
+        report = _report_channel(channel, cuts, explanation, settings)
         garbage += report.garbage
         notes += report.notes
-    tokens = TokenView(observation.token_ids, settings)
+    tokens = TokenView(cuts, settings)
     if not garbage:
         garbage = _seen_in_tokens(channels, notes, tokens, explanation, settings)
     garbage = [tokens.locate(finding, stream) for finding in garbage]
@@ -94,7 +97,7 @@ def _seen_in_tokens(
     return tokens.drifting(last.where, last.text)
 
 
-def _report_channel(channel: Channel, explanation: Explanation, settings: Settings) -> LoopReport:
+def _report_channel(channel: Channel, cuts: Cuts, explanation: Explanation, settings: Settings) -> LoopReport:
     limit = int(settings.max_chars)
     offset = max(0, len(channel.text) - limit)
     channel = channel._replace(text=channel.text[offset:])
@@ -107,7 +110,7 @@ def _report_channel(channel: Channel, explanation: Explanation, settings: Settin
             covered=size / len(channel.text), unit=flood.unit, confidence=0.97, text=text,
         )  # fmt: skip
         return LoopReport([finding], [])
-    pieces = Pieces(channel.text)
+    pieces = cuts.of(channel.text)
     report = _judge_repeats(channel, pieces, offset, explanation, settings)
     if not report.garbage:
         report.garbage.extend(_salad(channel, pieces, offset, explanation, settings))
@@ -140,7 +143,8 @@ def _judge_repeats(
 
 def _moved_on(repeat: Repeat, channel: Channel, settings: Settings) -> bool:
     """Whether enough other text follows the loop: a closing bracket or a last line is not work."""
-    after = sum(any(char.isalnum() for char in word) for word in channel.text[repeat.end : repeat.end + 20_000].split())
+    following = channel.text[repeat.end : repeat.end + _FOLLOWING_CHARS].split()
+    after = sum(any(char.isalnum() for char in word) for word in following)
     need = min(
         settings.recovered_max_tokens, max(settings.recovered_min_tokens, settings.recovered_share * repeat.tokens)
     )

@@ -45,22 +45,23 @@ class Region(NamedTuple):
         return self.length / self.period if self.period else 0.0
 
 
-def periodic(codes: Codes, shape: Shape, back: Codes) -> list[Region]:
+def periodic(codes: Codes, shape: Shape, lags: list[int]) -> list[Region]:
     """Return the exactly periodic stretches of the candidate periods: the longest that reaches the end, the longest."""
-    regions = [region for lag in candidate_lags(codes, back) for region in _exact(codes, shape, lag)]
+    regions = [region for lag in lags for region in _exact(codes, shape, lag)]
     regions.sort(key=lambda region: (-region.length + region.period, region.period))
     last = [region for region in regions if region.end >= len(codes) - _NEAR_END][:1]
     return last + [region for region in regions[:1] if region not in last]
 
 
-def candidate_lags(codes: Codes, back: Codes) -> list[int]:
+def candidate_lags(back: Codes) -> list[int]:
     """Return the periods worth a look: the commonest distances, overall and near the end."""
-    limit = max(1, len(codes) // 2)
+    limit = max(1, (len(back) + _GRAM - 1) // 2)
     lags: dict[int, None] = {}
     for part in (back, back[-512:]):
         counts = np.bincount(part[(part > 0) & (part <= limit)], minlength=1)
-        top = np.argsort(counts)[::-1][:_CANDIDATES]
-        lags.update((int(lag), None) for lag in top if counts[lag] >= _MIN_REPEATS and lag > 0)
+        often = np.flatnonzero(counts >= _MIN_REPEATS)
+        top = often[np.argsort(counts[often], kind="stable")[::-1][:_CANDIDATES]]
+        lags.update((int(lag), None) for lag in top)
     return list(lags)
 
 
@@ -75,10 +76,10 @@ def _exact(codes: Codes, shape: Shape, lag: int) -> list[Region]:
     return [Region(shape, start, start + run + lag, lag, 1.0) for start, run in starts]
 
 
-def near(codes: Codes, back: Codes, match: float) -> list[Region]:
+def near(codes: Codes, lags: list[int], match: float) -> list[Region]:
     """Return the stretches in which at least about `match` of the pieces equal the one a period earlier, as above."""
     found = []
-    for lag in candidate_lags(codes, back):
+    for lag in lags:
         equal = codes[lag:] == codes[:-lag]
         for start, end in best_segments(np.where(equal, 1 - match, -match)):
             if end - start >= 2 * lag:

@@ -33,8 +33,11 @@ def find_leak(content: str, prompt_text: str) -> Leak | None:
     text = content[:_MAX_CHARS]
     if "<" not in text and "[" not in text:
         return None
-    bare = without_code(text)
+    bare: str | None = None
     for kind, pattern in (("call_markup", _CALL), ("template_token", _TEMPLATE)):
+        if pattern.search(text) is None:
+            continue
+        bare = without_code(text) if bare is None else bare
         for found in pattern.finditer(bare):
             if found.group() not in prompt_text:
                 rest = _TEMPLATE.sub("", bare[found.start() :]).strip()
@@ -44,8 +47,10 @@ def find_leak(content: str, prompt_text: str) -> Leak | None:
 
 def is_bare_call(content: str) -> bool:
     """Whether `content` is nothing but the JSON of a tool call: an object of a name and arguments."""
+    if len(content) > _MAX_CHARS:
+        return False
     text = content.strip()
-    if not _BARE_CALL.match(text[:200]) or len(text) > _MAX_CHARS:
+    if not _BARE_CALL.match(text[:200]):
         return False
     try:
         value = json.loads(text)

@@ -6,7 +6,7 @@ The cut is greedy from the left and depends on the text alone, so it is the same
 
 import re
 import zlib
-from itertools import accumulate
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +14,15 @@ from numpy.typing import NDArray
 Codes = NDArray[np.int64]
 
 _CJK = "\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af"
-# An escaped character of a JSON string; a number; one CJK letter; a word; blanks; or any one character. The bounds on
-# length keep what the splitter holds back small.
-_PIECE = re.compile(rf"\\.|\d{{1,16}}|[{_CJK}]|[^\W\d_{_CJK}]{{1,24}}|[^\S\n]{{1,16}}|.", re.DOTALL)
+# A word, blanks, a number, an escaped character of a JSON string, or any one character (each CJK letter is one). The
+# bounds on length keep what the splitter holds back small. The commonest come first, for speed.
+_PIECE = re.compile(
+    rf"[A-Za-z][^\W\d_{_CJK}]{{0,23}}|[^\S\n]{{1,16}}|\d{{1,16}}|[^\W\d_{_CJK}]{{1,24}}|\\.|.", re.DOTALL
+)
 _MAX_CODES = 1 << 17
 _CODE_MASK = (1 << 20) - 1
+_MAX_KEPT_CHARS = 1_000_000
+_MAX_IDS = 1_000_000
 
 
 def split(text: str) -> list[str]:
@@ -27,7 +31,11 @@ def split(text: str) -> list[str]:
 
 
 class Splitter:
-    """Cuts text that arrives in parts; the last piece is held back, since it may go on."""
+    """
+    Cuts text that arrives in parts; the last piece is held back, since it may go on.
+
+    Single spaces get no code: most tokenizers give them to the word that follows, so that a code is about a token.
+    """
 
     __slots__ = ("_codes", "_rest")
 
@@ -49,8 +57,8 @@ class Splitter:
     def _encode(self, pieces: list[str]) -> list[int]:
         codes = self._codes
         if len(codes) < _MAX_CODES:
-            return [codes.setdefault(piece, len(codes)) for piece in pieces]
-        return [_code(codes, piece) for piece in pieces]
+            return [codes.setdefault(piece, len(codes) + 1) for piece in pieces if piece != " "]
+        return [_code(codes, piece) for piece in pieces if piece != " "]
 
 
 def _code(codes: dict[str, int], piece: str) -> int:
@@ -71,46 +79,98 @@ class Pieces:
         self.parts = split(text)
         table: dict[str, int] = {"": 0}
         self.codes: Codes = np.array([table.setdefault(part, len(table)) for part in self.parts], dtype=np.int64)
-        self._table = table
         numbers = np.array([word[:1].isdecimal() for word in table], dtype=bool)
         self.masked: Codes = np.where(numbers[self.codes], 0, self.codes)
-        self.starts: Codes = np.fromiter(
-            accumulate(map(len, self.parts), initial=0), dtype=np.int64, count=len(self.parts) + 1
-        )
+        self.starts: Codes = np.zeros(len(self.parts) + 1, dtype=np.int64)
+        np.cumsum(np.array(list(map(len, table)), dtype=np.int64)[self.codes], out=self.starts[1:])
+        self._space = table.get(" ", 0)
+        self._back: dict[tuple[int, bool], Codes] = {}
 
     def __len__(self) -> int:
         return len(self.parts)
 
-    def keys(self, *, masked: bool) -> Codes:
-        """Return codes that can be compared between texts: checksums of the pieces, numbers as 0 if `masked`."""
-        sums = np.array([zlib.crc32(word.encode("utf-8", "surrogatepass")) for word in self._table], dtype=np.int64)
-        keys: Codes = sums[self.codes]
-        return np.where(self.masked == 0, 0, keys) if masked else keys
+    def tokens(self) -> Codes:
+        """Return the codes without those of single spaces: what a `Splitter` makes of the text, but for the names."""
+        spoken: Codes = self.codes[self.codes != self._space]
+        return spoken
+
+    def back(self, size: int, *, masked: bool = False) -> Codes:
+        """Return the `distances` of its codes; numbers count as equal if `masked`. Computed once."""
+        key = (size, masked)
+        if key not in self._back:
+            self._back[key] = distances(self.masked if masked else self.codes, size)
+        return self._back[key]
 
     def slice(self, start: int, end: int) -> str:
         """Return the text of the pieces from `start` up to `end`."""
         return self.text[self.starts[start] : self.starts[min(end, len(self.parts))]]
 
 
+class Cuts:
+    """The texts of one answer as pieces, and its token ids as codes: each cut when first asked for, and once."""
+
+    def __init__(self, ids: tuple[int, ...] | None) -> None:
+        self._ids = ids
+        self._kept: dict[str, Pieces] = {}
+        self._left = _MAX_KEPT_CHARS
+
+    def of(self, text: str) -> Pieces:
+        """Return the pieces of a text; all texts but very long ones are kept."""
+        pieces = self._kept.get(text)
+        if pieces is None:
+            pieces = Pieces(text)
+            if len(text) <= self._left:
+                self._left -= len(text)
+                self._kept[text] = pieces
+        return pieces
+
+    @cached_property
+    def ids(self) -> Codes | None:
+        """The ids as numbers of at most 32 bits, the last million of them; None where the server told none."""
+        if self._ids is None:
+            return None
+        return np.array([one & 0xFFFFFFFF for one in self._ids[-_MAX_IDS:]], dtype=np.int64)
+
+    @property
+    def first(self) -> int:
+        """How many ids come before the first of `ids`."""
+        return max(0, len(self._ids or ()) - _MAX_IDS)
+
+    @cached_property
+    def ids_back(self) -> Codes:
+        """The `distances` of eight ids."""
+        return distances(np.zeros(0, np.int64) if self.ids is None else self.ids, 8)
+
+
 def grams(codes: Codes, size: int) -> NDArray[np.uint64]:
     """Return a 64-bit hash of each run of `size` codes (empty if there are fewer)."""
-    count = len(codes) - size + 1
-    if count <= 0:
+    if len(codes) < size:
         return np.zeros(0, np.uint64)
-    values = codes.astype(np.uint64)
-    hashes = np.zeros(count, np.uint64)
-    for k in range(size):
-        hashes = hashes * np.uint64(0x9E3779B97F4A7C15) + values[k : k + count] + np.uint64(1)
-        hashes ^= hashes >> np.uint64(29)
+    hashes = codes.astype(np.uint64) + np.uint64(1)
+    width = 1
+    while width < size:
+        # Two runs side by side, or overlapping where the size is no power of two, make a longer one.
+        step = min(width, size - width)
+        left, right = hashes[:-step], hashes[step:]
+        hashes = left * np.uint64(0x9E3779B97F4A7C15) + (right ^ (right >> np.uint64(29)))
+        hashes ^= hashes >> np.uint64(31)
+        width += step
     return hashes
 
 
 def distances(codes: Codes, size: int) -> Codes:
-    """Return for each run of `size` codes how far back it occurred last (0: never)."""
+    """
+    Return for each run of `size` codes how far back it occurred last (0: never).
+
+    Hash and position are sorted as one number; what the position leaves of the hash (44 bits of it for a million codes)
+    makes a false match improbable.
+    """
     hashes = grams(codes, size)
-    order = np.argsort(hashes, kind="stable")
-    ranked = hashes[order]
     back = np.zeros(len(hashes), dtype=np.int64)
+    bits = np.uint64(len(hashes).bit_length())
+    ranked = np.sort((hashes << bits) | np.arange(len(hashes), dtype=np.uint64))
+    order = (ranked & ((np.uint64(1) << bits) - np.uint64(1))).astype(np.int64)
+    ranked >>= bits
     same = np.flatnonzero(ranked[1:] == ranked[:-1])
     back[order[same + 1]] = order[same + 1] - order[same]
     return back

@@ -5,13 +5,14 @@ from typing import NamedTuple
 
 from soak.classify.loops import (
     Region,
+    candidate_lags,
     drifts,
     near,
     periodic,
     redundant,
     steady_counters,
 )
-from soak.classify.pieces import Codes, Pieces, distances
+from soak.classify.pieces import Pieces
 from soak.classify.sentences import find_pools
 from soak.classify.settings import Settings
 from soak.classify.texture import Texture, texture
@@ -73,15 +74,15 @@ def find_repeats(pieces: Pieces, settings: Settings) -> list[Repeat]:
     """Return the repetition found in a text, the surest kinds first; of each kind what reaches the end comes first."""
     if len(pieces) < _MIN_PIECES:
         return []
-    back = distances(pieces.codes, 8)
-    found = [_from_region(pieces, "exact_loop", region) for region in periodic(pieces.codes, "exact", back)]
-    masked = periodic(pieces.masked, "masked", distances(pieces.masked, 8))
+    lags = candidate_lags(pieces.back(8))
+    found = [_from_region(pieces, "exact_loop", region) for region in periodic(pieces.codes, "exact", lags)]
+    masked = periodic(pieces.masked, "masked", candidate_lags(pieces.back(8, masked=True)))
     found += [_from_region(pieces, "counter_loop", region) for region in masked]
     found += _pools(pieces, settings)
     if len(pieces) < settings.near_tokens:
         return found
-    found += [_from_region(pieces, "near_loop", region) for region in near(pieces.codes, back, settings.near_match)]
-    found += _redundant(pieces, back, settings)
+    found += [_from_region(pieces, "near_loop", region) for region in near(pieces.codes, lags, settings.near_match)]
+    found += _redundant(pieces, settings)
     return found
 
 
@@ -95,12 +96,12 @@ def _pools(pieces: Pieces, settings: Settings) -> list[Repeat]:
     return found
 
 
-def _redundant(pieces: Pieces, back: Codes, settings: Settings) -> list[Repeat]:
+def _redundant(pieces: Pieces, settings: Settings) -> list[Repeat]:
     """Look at 8-grams, and at 4-grams for what varies from copy to copy; forms of code repeat them up to 9 times."""
     least = settings.redundant_copies
-    wide = redundant(pieces.codes, back, settings.redundant_share)
+    wide = redundant(pieces.codes, pieces.back(8), settings.redundant_share)
     found = [_from_region(pieces, "redundant_loop", region) for region in wide if region.match >= least]
-    narrow = redundant(pieces.codes, distances(pieces.codes, 4), settings.redundant_share, 4)
+    narrow = redundant(pieces.codes, pieces.back(4), settings.redundant_share, 4)
     kept = [_from_region(pieces, "redundant_loop", region) for region in narrow if region.match >= least]
     return found + [repeat for repeat in kept if repeat.texture.kind == "prose" or (repeat.copies or 0.0) >= 3 * least]
 
@@ -146,6 +147,8 @@ def runs_away(repeat: Repeat, channel: Channel, pieces: Pieces, settings: Settin
         return True
     if channel.open_end and _open_end(repeat, pieces, settings):
         return True
+    if repeat.tokens < settings.closed_run_tokens:
+        return False
     quoted = channel.where == "content" and in_closed_fence(channel.text, repeat.end)
     return _closed_end(repeat, quoted, pieces, settings)
 
@@ -174,8 +177,6 @@ def _open_end(repeat: Repeat, pieces: Pieces, s: Settings) -> bool:
 def _closed_end(repeat: Repeat, quoted: bool, pieces: Pieces, s: Settings) -> bool:
     """The answer ended by itself: only many copies of language, or of whole blocks, are a loop; data never is."""
     copies, kind = repeat.copies or 0.0, repeat.texture.kind
-    if repeat.tokens < s.closed_run_tokens:
-        return False
     if repeat.kind == "exact_loop":
         return _repeats_exactly(repeat, quoted, pieces, s)
     if quoted:
@@ -242,6 +243,8 @@ def _stuck_counter(repeat: Repeat, pieces: Pieces, prose_copies: float, other_co
 
 def in_closed_fence(text: str, position: int) -> bool:
     """Whether `position` lies in a fenced block of `text` that is closed after it."""
+    if "```" not in text and "~~~" not in text:
+        return False
     open_at = -1
     for found in _FENCE.finditer(text):
         if open_at < 0:

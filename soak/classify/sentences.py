@@ -13,7 +13,6 @@ _WORDS = re.compile(r"[^\W\d_]{2,}\W+[^\W\d_]{2,}|[\u3040-\u30ff\u3400-\u9fff\ua
 _EDGES = " \t\r\n.!?,;:*#>-\u3002\uff01\uff1f"
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _MIN_WORDS = 3
-_MIN_CHARS = 6
 _MIN_COPIES = 3
 _MIN_REPEATED = 12
 _MAX_WEIGHT = 40
@@ -47,8 +46,11 @@ def find_pools(text: str, redundancy: float) -> list[Pool]:
 
 def _says_things_twice(text: str) -> bool:
     """Whether enough sentences occur three times and more to look closer: most texts need not be."""
-    counts = Counter(part for part in _SENTENCE.findall(text) if len(part) >= _MIN_CHARS)
-    return sum(count for count in counts.values() if count >= _MIN_COPIES) >= _MIN_REPEATED
+    counts = Counter(_SENTENCE.findall(text))
+    return (
+        sum(count for part, count in counts.items() if count >= _MIN_COPIES and _words_of(part.strip(_EDGES)))
+        >= _MIN_REPEATED
+    )
 
 
 def _pool(text: str, spans: list[tuple[int, int]], keys: list[str], segment: tuple[int, int]) -> Pool:
@@ -65,9 +67,15 @@ def _sentences(text: str) -> tuple[list[tuple[int, int]], list[str], list[int]]:
     spans, keys, weights = [], [], []
     for found in _SENTENCE.finditer(text):
         key = found.group().strip(_EDGES).casefold()
-        count = key.count(" ") + 1 if key.isascii() else len(key.split()) + len(_CJK.findall(key)) // 2
-        if count >= _MIN_WORDS and _WORDS.search(key):
+        count = _words_of(key)
+        if count:
             spans.append(found.span())
             keys.append(key)
             weights.append(min(count, _MAX_WEIGHT))
     return spans, keys, weights
+
+
+def _words_of(key: str) -> int:
+    """Return how many words a sentence has; 0 for one that says nothing."""
+    count = key.count(" ") + 1 if key.isascii() else len(key.split()) + len(_CJK.findall(key)) // 2
+    return count if count >= _MIN_WORDS and _WORDS.search(key) else 0

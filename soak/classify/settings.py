@@ -1,7 +1,8 @@
 """
 Every threshold of the classifiers, in one place, with its reason. A scenario overrides them by name (`classify:`).
 
-"Tokens" are token ids where the server tells them, else text pieces (about one word, space or symbol each).
+"Tokens" are token ids where the server tells them, else text pieces (about one word, space or symbol each; while
+streaming without the single spaces).
 """
 
 from dataclasses import dataclass, fields, replace
@@ -123,6 +124,10 @@ class Settings:
     # -- bounds ----------------------------------------------------------------------------------------------
     # Characters per channel that the final judgement reads (its end); earlier loops come from the streaming record.
     max_chars: float = 400_000
+    # Characters of each text (a tenth of it for each call), and token ids, that the streaming part watches: four times
+    # the longest answers asked for, so that a hostile one costs a second and not a minute.
+    watched_chars: float = 2_000_000
+    watched_tokens: float = 500_000
 
     def override(self, values: dict[str, float]) -> "Settings":
         """Return settings with `values` put in; raises `ValueError` naming all unknown or unusable ones."""

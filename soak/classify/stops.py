@@ -13,6 +13,7 @@ from soak.facts import Finding, Observation, text_of
 _SENTENCE_END = re.compile(r"[.!?:;\u3002\uff01\uff1f\u2026)\]}\"'`|*>]\Z")
 _EXCERPT_CHARS = 200
 _TAIL_CHARS = 20_000
+_MAX_CHARS = 400_000
 
 _SENTENCES = {
     "open_fence": "a code fence is never closed",
@@ -42,7 +43,7 @@ def early_stop(observation: Observation, context: Context, settings: Settings) -
 
     Only for answers that ended by themselves and without a tool call.
     """
-    content, thoughts = without_thinking(observation.content)
+    content, thoughts = without_thinking(observation.content[-_MAX_CHARS:])
     if not content.strip() and not observation.refusal:
         return [_nothing_said(observation, thoughts)]
     points = _points(content, observation, context, settings)

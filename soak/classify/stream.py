@@ -1,73 +1,77 @@
 """The live state of one answer: trackers over its token ids, or over the pieces of each of its texts."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from soak.classify.pieces import Splitter
+from soak.classify.pieces import Cuts, Splitter, distances
 from soak.classify.settings import Settings
-from soak.classify.tracker import Loop, Tracker
-from soak.facts import Chunk, Observation, ToolCallDelta
+from soak.classify.tracker import PIECE_GRAM, TOKEN_MASK, Loop, Tracker, may_notice
+from soak.facts import Chunk, Observation
 from soak.facts.finding import Where
 
-_BLOCK_TOKENS = 32
-_BLOCK_CHARS = 96
+# Chunks are held until they weigh so much, since looking at each costs more than the look: 12 for a token id; without
+# ids 8 for the chunk and 1 for each character. It makes 32 tokens: less than a second of any server worth a soak.
+_BLOCK_WEIGHT = 384
 _PORTION = 4096
 _PORTION_CHARS = 1 << 14
-_MAX_CHANNELS = 34
+_MAX_CALLS = 32
+# The arguments of a call are watched for this part of what other texts are.
+_CALL_PART = 10
 _TAIL_CHARS = 4096
-_NAMED = ("content", "reasoning")
-_CALLS = "tool_arguments"
+_MAX_PARTS = 512
 
 
 class TextTrack:
     """One text of the answer: its length, its last few thousand characters, and (without ids) its tracker."""
 
-    __slots__ = ("_parts", "_settings", "_splitter", "_waiting", "_waiting_chars", "length", "tracker")
+    __slots__ = ("_left", "_parts", "_settings", "_splitter", "length", "tracker")
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, watched_chars: int) -> None:
         self.length = 0
         self.tracker: Tracker | None = None
+        self._left = watched_chars
         self._settings = settings
         self._splitter = Splitter()
         self._parts: list[str] = []
-        self._waiting: list[str] = []
-        self._waiting_chars = 0
 
     def add(self, text: str) -> None:
         """Take text that ids stand for: only remember its end."""
         self.length += len(text)
         self._parts.append(text if len(text) <= _TAIL_CHARS else text[-_TAIL_CHARS:])
-        if len(self._parts) >= 512:
+        if len(self._parts) >= _MAX_PARTS:
             self._parts = [self.tail()]
 
     def track(self, text: str) -> None:
         """Take text that no ids stand for: cut it into pieces and look for loops among them."""
         self.add(text)
-        self._waiting.append(text)
-        self._waiting_chars += len(text)
-        if self._waiting_chars >= _BLOCK_CHARS:
-            self._cut()
+        watched = text if len(text) <= self._left else text[: self._left]
+        self._left -= len(watched)
+        for at in range(0, len(watched), _PORTION_CHARS):
+            self._feed(self._splitter.push(watched[at : at + _PORTION_CHARS]))
 
     def finish(self) -> None:
         """Look at what was held back."""
-        if self.tracker is not None or self._waiting:
-            self._cut()
-            self._feed(self._splitter.finish())
+        self._feed(self._splitter.finish())
+
+    def read(self, text: str, cuts: Cuts) -> None:
+        """Take a whole stored text, to the same end as `track` and `finish`; what cannot loop is skipped."""
+        if len(text) > self._settings.max_chars:
+            self.track(text)
+            return
+        self.length = len(text)
+        tokens = cuts.of(text[: self._left]).tokens()
+        if may_notice(distances(tokens, PIECE_GRAM), self._settings):
+            self._feed(tokens.tolist())
 
     def tail(self) -> str:
         """Return the last characters, at most 4096."""
         return "".join(self._parts)[-_TAIL_CHARS:]
 
-    def _cut(self) -> None:
-        text = "".join(self._waiting)
-        self._waiting, self._waiting_chars = [], 0
-        for at in range(0, len(text), _PORTION_CHARS):
-            self._feed(self._splitter.push(text[at : at + _PORTION_CHARS]))
-
     def _feed(self, codes: list[int]) -> None:
+        if not codes:
+            return
         if self.tracker is None:
-            self.tracker = Tracker(self._settings)
-        for at in range(0, len(codes), _PORTION):
-            self.tracker.feed(codes[at : at + _PORTION])
+            self.tracker = Tracker(self._settings, PIECE_GRAM)
+        _feed(self.tracker, codes)
 
 
 class Stream:
@@ -75,46 +79,63 @@ class Stream:
     All that is kept of an answer while it arrives: bounded memory, whatever its length.
 
     On token ids as long as every chunk with text carries them, else on text. Channels are `content`, `reasoning` and
-    one number per tool call (the first 32).
+    one number per tool call (the first 32). An answer beyond every limit (`watched_chars` of `Settings`) is watched no
+    further.
     """
 
     def __init__(self, settings: Settings) -> None:
         self.on_ids = True
         self.texts: dict[str | int, TextTrack] = {}
-        self.last: str | int = "content"
         self._settings = settings
+        self._last: str | int = "content"
         self._ids = Tracker(settings)
-        self._pending: list[int] = []
         self._id_count = 0
+        self._held: list[Chunk] = []
+        self._weight = 0
 
-    def push(self, chunk: Chunk) -> None:
-        """Take the next chunk."""
-        if chunk.token_ids:
-            if self.on_ids:
-                self._id_count += len(chunk.token_ids)
-                self._pending += chunk.token_ids
-                if len(self._pending) >= _BLOCK_TOKENS:
-                    self._feed_ids()
-        elif self.on_ids and chunk.has_text:
-            self.on_ids = False
-        if chunk.content:
-            self._text("content", chunk.content)
-        if chunk.reasoning:
-            self._text("reasoning", chunk.reasoning)
-        for delta in chunk.tool_calls:
-            if delta.arguments:
-                self._text(delta.index, delta.arguments)
+    def push(self, chunk: Chunk) -> bool:
+        """Take the next chunk; return whether the trackers have moved on, which they do in blocks of some chunks."""
+        self._held.append(chunk)
+        ids = chunk.token_ids
+        self._weight += 12 * len(ids) if ids else 8 + len(chunk.content or chunk.reasoning)
+        if self._weight < _BLOCK_WEIGHT:
+            return False
+        self._take()
+        return True
+
+    @classmethod
+    def of(cls, observation: Observation, cuts: Cuts, settings: Settings) -> "Stream":
+        """Return the state after a stored answer, to the same end as if it had been pushed and finished."""
+        stream = cls(settings)
+        texts = stored_texts(observation)
+        stream.on_ids = cuts.ids is not None or not texts
+        for name, text in texts.items():
+            track = stream._track(name)
+            if track is not None and stream.on_ids:
+                track.add(text)
+            elif track is not None:
+                track.read(text, cuts)
+        ids = observation.token_ids or ()
+        stream._id_count = len(ids)
+        whole = cuts.first == 0 and max(ids, default=0) <= TOKEN_MASK
+        if ids and not (whole and not may_notice(cuts.ids_back, settings)):
+            _feed(stream._ids, ids[: int(settings.watched_tokens)])
+        stream.finish()
+        return stream
 
     def finish(self) -> None:
         """Look at what was held back for a full block."""
-        self._feed_ids()
+        self._take()
         for track in self.texts.values():
             track.finish()
+        # However the texts were interleaved, calls come last in the stored answer.
+        calls = [name for name in self.texts if isinstance(name, int)]
+        self._last = max(calls) if calls else "content" if "content" in self.texts else self._last
 
     def trackers(self) -> Iterator[tuple[str | int, Tracker]]:
         """Yield each tracker in use with its channel; the one on ids speaks for the channel that grew last."""
         if self.on_ids:
-            yield self.last, self._ids
+            yield self._last, self._ids
             return
         for channel, track in self.texts.items():
             if track.tracker is not None:
@@ -124,58 +145,85 @@ class Stream:
         """Return the loops noticed in a text of the answer; on ids: in the whole answer."""
         if self.on_ids:
             return self._ids.loops
-        tracks = [
-            track
-            for channel, track in self.texts.items()
-            if channel == where or (where == _CALLS and channel not in _NAMED)
-        ]
-        return [loop for track in tracks if track.tracker is not None for loop in track.tracker.loops]
+        return [loop for channel, tracker in self.trackers() if where_of(channel) == where for loop in tracker.loops]
+
+    def tail(self, channel: str | int) -> str:
+        """Return the last characters of a text, at most 4096."""
+        return self.texts[channel].tail() if channel in self.texts else ""
 
     def covers(self, observation: Observation) -> bool:
         """Whether what was pushed is, by its lengths, the answer that was stored."""
         ids = observation.token_ids
-        if self.on_ids != (ids is not None) and (
-            observation.content or observation.reasoning or observation.tool_calls
-        ):
+        texts = stored_texts(observation)
+        if texts and self.on_ids != (ids is not None):
             return False
-        if self.on_ids and self._id_count != len(ids or ()):
+        if self._id_count != len(ids or ()):
             return False
-        stored: dict[str | int, int] = {"content": len(observation.content), "reasoning": len(observation.reasoning)}
-        stored |= {at: len(call.arguments) for at, call in enumerate(observation.tool_calls[:_MAX_CHANNELS])}
-        return all(length == (self.texts[name].length if name in self.texts else 0) for name, length in stored.items())
+        return {name: len(text) for name, text in texts.items()} == {
+            name: track.length for name, track in self.texts.items()
+        }
 
-    def _text(self, channel: str | int, text: str) -> None:
+    def _take(self) -> None:
+        """Give the held chunks to the trackers: their ids as one portion, their texts as one string a channel."""
+        held, self._held, self._weight = self._held, [], 0
+        ids: list[int] = []
+        content: list[str] = []
+        others: list[Chunk] = []
+        for chunk in held:
+            if chunk.token_ids:
+                ids += chunk.token_ids
+            elif self.on_ids and chunk.has_text:
+                self._give(ids, content, others)
+                self.on_ids, ids, content, others = False, [], [], []
+            if chunk.content:
+                content.append(chunk.content)
+            if chunk.reasoning or chunk.tool_calls:
+                others.append(chunk)
+        self._give(ids, content, others)
+
+    def _give(self, ids: list[int], content: list[str], others: list[Chunk]) -> None:
+        left = int(self._settings.watched_tokens) - self._id_count
+        self._id_count += len(ids)
+        if self.on_ids and left > 0:
+            _feed(self._ids, ids[:left])
+        parts: dict[str | int, list[str]] = {"content": content} if content else {}
+        for chunk in others:
+            if chunk.reasoning:
+                parts.setdefault("reasoning", []).append(chunk.reasoning)
+            for delta in chunk.tool_calls:
+                if delta.arguments:
+                    parts.setdefault(delta.index, []).append(delta.arguments)
+        for channel, texts in parts.items():
+            track = self._track(channel)
+            if track is not None:
+                (track.add if self.on_ids else track.track)("".join(texts))
+
+    def _track(self, channel: str | int) -> TextTrack | None:
+        if isinstance(channel, int) and not 0 <= channel < _MAX_CALLS:
+            return None
+        self._last = channel
         track = self.texts.get(channel)
         if track is None:
-            if len(self.texts) >= _MAX_CHANNELS:
-                return
-            track = self.texts[channel] = TextTrack(self._settings)
-        self.last = channel
-        if self.on_ids:
-            track.add(text)
-        else:
-            track.track(text)
-
-    def _feed_ids(self) -> None:
-        pending, self._pending = self._pending, []
-        for at in range(0, len(pending), _PORTION):
-            self._ids.feed(pending[at : at + _PORTION])
+            watched = int(self._settings.watched_chars) // (_CALL_PART if isinstance(channel, int) else 1)
+            track = self.texts[channel] = TextTrack(self._settings, watched)
+        return track
 
 
-def chunks_of(observation: Observation) -> Iterator[Chunk]:
-    """Yield a stored answer as chunks, in the order reasoning, content, calls; its ids come with the first ones."""
-    ids = observation.token_ids
-    deltas = tuple(
-        ToolCallDelta(index=at, name=call.name, arguments=call.arguments)
-        for at, call in enumerate(observation.tool_calls)
-    )
-    if ids is None:
-        yield Chunk(reasoning=observation.reasoning)
-        yield Chunk(content=observation.content)
-        yield Chunk(tool_calls=deltas)
+def _feed(tracker: Tracker, codes: Sequence[int]) -> None:
+    if len(codes) <= _PORTION:
+        tracker.feed(codes)
         return
-    yield Chunk(
-        reasoning=observation.reasoning, content=observation.content, tool_calls=deltas, token_ids=ids[:_PORTION]
-    )
-    for at in range(_PORTION, len(ids), _PORTION):
-        yield Chunk(token_ids=ids[at : at + _PORTION])
+    for at in range(0, len(codes), _PORTION):
+        tracker.feed(codes[at : at + _PORTION])
+
+
+def where_of(channel: str | int) -> Where:
+    """Return in which part of the answer a channel lies."""
+    return "tool_arguments" if isinstance(channel, int) else "reasoning" if channel == "reasoning" else "content"
+
+
+def stored_texts(observation: Observation) -> dict[str | int, str]:
+    """Return the texts of a stored answer by channel, empty ones left out."""
+    texts: dict[str | int, str] = {"reasoning": observation.reasoning, "content": observation.content}
+    texts |= {at: call.arguments for at, call in enumerate(observation.tool_calls[:_MAX_CALLS])}
+    return {name: text for name, text in texts.items() if text}

@@ -25,6 +25,7 @@ _CONDITIONAL = re.compile(
 _WORD_END = re.compile(r"(?<![^\W_])[^\W\d_]+\Z")
 _LIST_ITEM = re.compile(r"^\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
 _NUMBERED = re.compile(r"^\s*(\d{1,3})[.)]\s+\S", re.MULTILINE)
+_FIRST_ITEM = re.compile(r"1[.)]\s")
 _PROMISED = re.compile(
     r"\b(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten)\s+(?:[a-z]+\s+){0,2}"
     r"(?:points|places|steps|changes|things|reasons|files|ways|issues|problems|items|parts|options|cases|bugs|fixes)\b[^\n]{0,80}:",
@@ -50,8 +51,7 @@ def broken_off(text: str, *, fences: bool = True) -> list[Sign]:
     fence = open_fence(body) if fences else None
     if fence is not None:
         signs.append(Sign("open_fence", 3, fence))
-    bare = without_code(body)
-    signs += [Sign("open_tag", 3, bare.rfind(begin)) for begin, end in _TAGS if bare.count(begin) > bare.count(end)]
+    signs += _open_tags(body)
     if json_prefix(body):
         signs.append(Sign("open_json", 3, 0))
     hunk = short_hunk(body)
@@ -60,6 +60,13 @@ def broken_off(text: str, *, fences: bool = True) -> list[Sign]:
     if fence is None:
         signs += _last_line(body, text)
     return signs
+
+
+def _open_tags(body: str) -> list[Sign]:
+    if not any(begin in body for begin, _ in _TAGS):
+        return []
+    bare = without_code(body)
+    return [Sign("open_tag", 3, bare.rfind(begin)) for begin, end in _TAGS if bare.count(begin) > bare.count(end)]
 
 
 def open_fence(text: str) -> int | None:
@@ -114,7 +121,7 @@ def announces(text: str) -> bool:
 
 def missing_items(text: str) -> bool:
     """Whether a numbered list stops before the number of items that the text promised."""
-    promised = _PROMISED.search(text)
+    promised = _PROMISED.search(text) if _FIRST_ITEM.search(text) else None
     if promised is None:
         return False
     word = promised.group(1).lower()

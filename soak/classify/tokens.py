@@ -1,12 +1,11 @@
 """What the token ids of an answer add to its text: positions in tokens, and loops that the text does not show."""
 
 import msgspec
-import numpy as np
 
-from soak.classify.loops import Region, drifts, near, periodic, redundant
-from soak.classify.pieces import Codes, distances
+from soak.classify.loops import Region, candidate_lags, drifts, near, periodic, redundant
+from soak.classify.pieces import Codes, Cuts
 from soak.classify.settings import Settings
-from soak.classify.stream import Stream
+from soak.classify.stream import Stream, where_of
 from soak.facts import Finding
 from soak.facts.finding import Where
 
@@ -18,8 +17,9 @@ _EXCERPT_CHARS = 200
 class TokenView:
     """The loops in the token ids of an answer, computed when first asked for; without ids it adds nothing."""
 
-    def __init__(self, ids: tuple[int, ...] | None, settings: Settings) -> None:
-        self._codes: Codes | None = None if ids is None else np.array([i & 0xFFFFFFFF for i in ids], dtype=np.int64)
+    def __init__(self, cuts: Cuts, settings: Settings) -> None:
+        self._cuts = cuts
+        self._codes = cuts.ids
         self._settings = settings
         self._found: list[Region] | None = None
 
@@ -33,7 +33,8 @@ class TokenView:
         regions = [region for region in self._regions() if region.shape == wanted] or self._regions()
         if not regions:
             return msgspec.structs.replace(finding, period_tokens=None)
-        return msgspec.structs.replace(finding, onset_token=regions[0].start, period_tokens=regions[0].period or None)
+        onset = self._cuts.first + regions[0].start
+        return msgspec.structs.replace(finding, onset_token=onset, period_tokens=regions[0].period or None)
 
     def without_text(self, chars: int) -> list[Finding]:
         """Return a loop of tokens that leave no text (special tokens); `chars` is all text that the answer has."""
@@ -43,9 +44,10 @@ class TokenView:
         for region in self._regions()[:1]:
             if region.shape == "exact" and region.length >= least and region.end >= len(codes) - 2:
                 text = (
-                    f"{region.length} tokens without text from token {region.start}: the same {region.period} repeated"
+                    f"{region.length} tokens without text from token {self._cuts.first + region.start}:"
+                    f" the same {region.period} repeated"
                 )
-                return [_finding("token_loop", "content", region, len(codes), 0.95, text)]
+                return [self._finding("token_loop", "content", region, 0.95, text)]
         return []
 
     def drifting(self, where: Where, text: str) -> list[Finding]:
@@ -53,32 +55,44 @@ class TokenView:
         codes, s = self._codes, self._settings
         if codes is None or len(codes) < 2 * s.near_tokens:
             return []
-        for region in near(codes, distances(codes, 8), s.near_match)[:1]:
+        for region in near(codes, candidate_lags(self._cuts.ids_back), s.near_match)[:1]:
             late = region.end >= len(codes) - s.recovered_min_tokens
             if late and region.length >= s.near_tokens and region.copies >= s.open_copies and drifts(codes, region):
                 sentence = (
-                    f"{region.copies:.0f} times nearly the same {region.period} tokens from token {region.start} on"
+                    f"{region.copies:.0f} times nearly the same {region.period} tokens"
+                    f" from token {self._cuts.first + region.start} on"
                 )
                 at = len(text) - min(len(text), len(text) * region.length // len(codes))
-                found = _finding("near_loop", where, region, len(codes), 0.8, sentence)
+                found = self._finding("near_loop", where, region, 0.8, sentence)
                 return [msgspec.structs.replace(found, onset_char=at, unit=text[at : at + _EXCERPT_CHARS])]
         return []
 
     def _regions(self) -> list[Region]:
         """Return the exact, near and redundant stretches of the ids, the exact ones first."""
         if self._found is None:
-            codes = self._codes
-            self._found = [] if codes is None else _regions(codes)
+            codes, back = self._codes, self._cuts.ids_back
+            self._found = [] if codes is None else _regions(codes, back)
         return self._found
+
+    def _finding(self, kind: str, where: Where, region: Region, confidence: float, text: str) -> Finding:
+        return Finding(
+            kind=kind,
+            where=where,
+            onset_token=self._cuts.first + region.start,
+            period_tokens=region.period,
+            copies=round(region.copies, 2),
+            covered=round(region.length / max(1, len(self._cuts.ids_back) + 7), 4),
+            confidence=confidence,
+            text=text,
+        )
 
 
 def noticed_only(stream: Stream) -> list[Finding]:
     """Return what the stream noticed and the final reading did not: a loop once certain is never unsaid."""
     for channel, tracker in stream.trackers():
         for loop in tracker.loops[:1]:
-            where: Where = "reasoning" if channel == "reasoning" else "content"
             text = f"repetition noticed at token {loop.noticed}; it ended, or it is data"
-            found = Finding(kind="repetition_noticed", where=where if isinstance(channel, str) else "tool_arguments")
+            found = Finding(kind="repetition_noticed", where=where_of(channel))
             return [
                 msgspec.structs.replace(
                     found,
@@ -92,19 +106,6 @@ def noticed_only(stream: Stream) -> list[Finding]:
     return []
 
 
-def _regions(codes: Codes) -> list[Region]:
-    back = distances(codes, 8)
-    return [*periodic(codes, "exact", back), *near(codes, back, 0.7), *redundant(codes, back, 0.85)]
-
-
-def _finding(kind: str, where: Where, region: Region, total: int, confidence: float, text: str) -> Finding:
-    return Finding(
-        kind=kind,
-        where=where,
-        onset_token=region.start,
-        period_tokens=region.period,
-        copies=round(region.copies, 2),
-        covered=round(region.length / total, 4),
-        confidence=confidence,
-        text=text,
-    )
+def _regions(codes: Codes, back: Codes) -> list[Region]:
+    lags = candidate_lags(back)
+    return [*periodic(codes, "exact", lags), *near(codes, lags, 0.7), *redundant(codes, back, 0.85)]

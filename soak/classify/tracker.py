@@ -1,20 +1,25 @@
 """
 The streaming detector: one dictionary look-up per token, memory bounded whatever the length of the answer.
 
-For each token the last eight are looked up. Two things are kept: the length of the current exact run (each token
-equals the one `lag` earlier), and a redundancy CUSUM that gains 1 for a token whose 8-gram occurred within the last
-2048 tokens and loses 5.67 = 0.85/0.15 for a novel one, so that it rises only above 85 % redundancy. The position where
-it last left zero is the usual change-point estimate of the onset (Page 1954).
+For each token the last eight (of text pieces: six) are looked up, its gram. Two things are kept: the length of the
+current exact run (each token equals the one `lag` earlier), and a redundancy CUSUM that gains 1 for a token whose gram
+occurred within the last 2048 tokens and loses 5.67 = 0.85/0.15 for a novel one, so that it rises only above 85 %
+redundancy. The position where it last left zero is the usual change-point estimate of the onset (Page 1954).
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
+from soak.classify.pieces import Codes
 from soak.classify.settings import Settings
 
-GRAM = 8
+# A stretch of text is as telling as eight token ids or six pieces, spaces not counted.
+ID_GRAM = 8
+PIECE_GRAM = 6
 _BITS = 20
-_TOKEN_MASK = (1 << _BITS) - 1
-_KEY_MASK = (1 << (GRAM * _BITS)) - 1
+TOKEN_MASK = (1 << _BITS) - 1
 _HORIZON = 2048
 _MAX_LAG = 2048
 _GENERATION = 4096
@@ -32,14 +37,19 @@ class Loop(NamedTuple):
 
 
 class Tracker:
-    """Notices loops in one stream of token numbers. Feed it in any portions; what it notices is the same."""
+    """
+    Notices loops in one stream of token numbers, by runs of `gram` of them.
+
+    Feed it in any portions; what it notices is the same.
+    """
 
     __slots__ = (
-        "_bar_redundant", "_bar_run", "_copies", "_cusum", "_key", "_lag", "_new", "_old", "_onset", "_quiet",
+        "_bar_redundant", "_bar_run", "_copies", "_cusum", "_gram", "_key", "_lag", "_new", "_old", "_onset", "_quiet",
         "_recent", "_run", "_trimmed", "loops", "seen",
     )  # fmt: skip
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, gram: int = ID_GRAM) -> None:
+        self._gram = gram
         self._bar_run = settings.certain_run_tokens
         self._bar_redundant = settings.certain_redundant_tokens
         self._copies = settings.certain_copies
@@ -62,7 +72,7 @@ class Tracker:
         run = self._run / self._bar_run if self._run >= (self._copies - 1) * self._lag else 0.0
         return max(run, self._cusum / self._bar_redundant)
 
-    def feed(self, tokens: list[int] | tuple[int, ...]) -> None:
+    def feed(self, tokens: Sequence[int]) -> None:
         """
         Take the next tokens; a loop that became certain in them is appended to `loops`.
 
@@ -73,26 +83,36 @@ class Tracker:
         key, lag, run, cusum, onset = self._key, self._lag, self._run, self._cusum, self._onset
         n, base = self.seen, self._trimmed
         bar_run, bar_cusum, copies = self._bar_run, self._bar_redundant, self._copies - 1
-        quiet = self._quiet
+        quiet, gram = self._quiet, self._gram
+        mask = (1 << (gram * _BITS)) - 1
+        recent += tokens
         for token in tokens:
-            recent.append(token)
-            key = ((key << _BITS) & _KEY_MASK) | (token & _TOKEN_MASK)
-            last = new.get(key)
-            if last is None:
-                last = old.get(key)
+            key = (key << _BITS) & mask | token & TOKEN_MASK
+            if key in new:
+                last = new[key]
+            elif key in old:
+                last = old[key]
+            else:
+                # Never seen, hence no run goes on either: nine of ten tokens of honest text end here.
+                new[key] = n
+                n += 1
+                run = 0
+                if cusum:
+                    cusum = cusum - _PENALTY if cusum > _PENALTY else 0.0
+                    quiet = quiet or not cusum
+                continue
             new[key] = n
             if run and recent[n - lag - base] == token:
                 run += 1
                 novel = False
             else:
-                novel = last is None or n - last > _HORIZON
-                lag, run = (0, 0) if last is None or n - last > _MAX_LAG else (n - last, GRAM)
+                novel = n - last > _HORIZON
+                lag, run = (0, 0) if n - last > _MAX_LAG else (n - last, gram)
             if novel:
                 cusum = cusum - _PENALTY if cusum > _PENALTY else 0.0
-                if cusum == 0.0:
-                    quiet = True
+                quiet = quiet or not cusum
             else:
-                if cusum == 0.0:
+                if not cusum:
                     onset = n
                 if cusum < _CAP:
                     cusum += 1.0
@@ -106,7 +126,7 @@ class Tracker:
     def _note(self, position: int, lag: int, run: int, onset: int) -> None:
         periodic = run >= self._copies * lag > 0
         loop = Loop(
-            position + 1 - run - lag if periodic else max(0, onset - GRAM), position + 1, lag if periodic else 0
+            position + 1 - run - lag if periodic else max(0, onset - self._gram), position + 1, lag if periodic else 0
         )
         if len(self.loops) < _MAX_LOOPS:
             self.loops.append(loop)
@@ -119,3 +139,16 @@ class Tracker:
         if surplus > _GENERATION:
             del self._recent[:surplus]
             self._trimmed += surplus
+
+
+def may_notice(back: Codes, settings: Settings) -> bool:
+    """
+    Whether a tracker could notice a loop in tokens whose grams occurred last so far `back`; False is certain.
+
+    Each token of an exact run, and each redundant one, ends a gram seen within the horizon. So the CUSUM, computed
+    for all tokens at once and without its cap, passes the lower of the two bars before either is passed.
+    """
+    steps = np.where((back > 0) & (back <= _HORIZON), 1.0, -_PENALTY)
+    total = np.concatenate(([0.0], np.cumsum(steps)))
+    bar = min(settings.certain_run_tokens, settings.certain_redundant_tokens) - 3 * ID_GRAM
+    return bool((total - np.minimum.accumulate(total)).max() >= bar)

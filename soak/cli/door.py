@@ -11,6 +11,7 @@ from typing import ParamSpec, TypedDict
 import typer
 
 from soak.errors import SoakError
+from soak.report import escape_terminal
 
 P = ParamSpec("P")
 INTERRUPTED = 130
@@ -42,18 +43,16 @@ def guarded(act: Callable[[], int]) -> int:
     except SoakError as error:
         if _debug:
             traceback.print_exc()
-        print("\n".join(error.lines()), file=sys.stderr)
+        print("\n".join(map(escape_terminal, error.lines())), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        sys.stderr.close()  # whoever read us is gone; say nothing more
-        return 0
     except (OSError, MemoryError) as error:
         if _debug:
             traceback.print_exc()
-        print(f"error: {error.__class__.__name__}: {' '.join(str(error).split())}", file=sys.stderr)
+        text = escape_terminal(" ".join(str(error).split()))
+        print(f"error: {error.__class__.__name__}: {text}", file=sys.stderr)
         print("  why: the operating system refused it\n   do: see the message; --debug shows where", file=sys.stderr)
         return OUR_FAULT
     except Exception as error:
@@ -87,3 +86,12 @@ def out(text: str) -> None:
     """Print a result to stdout."""
     print(text)
     sys.stdout.flush()
+
+
+def out_bytes(data: bytes) -> None:
+    """Write bytes to stdout as they are; if whoever read them is gone, the rest is dropped."""
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        sys.stdout.flush()  # a patient stream notices, and leads nowhere from now on

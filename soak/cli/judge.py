@@ -15,7 +15,7 @@ from soak.app.judging import Rejudging, check_run
 from soak.app.reporting import comparison_page, page_tools, refuse_unwritable, report_arms, runs_page, write_file
 from soak.app.showing import list_turns, show_turn
 from soak.check import Stated, exit_code_of
-from soak.cli.door import command, out, say, terminal
+from soak.cli.door import command, out, out_bytes, say, terminal
 from soak.errors import TranscriptError, UsageError
 from soak.facts import encode
 from soak.report import (
@@ -162,7 +162,7 @@ def show_command(
         raise UsageError(
             f"no raw bytes are kept of {turn}", why="they are kept of bad turns only", hint="leave out --raw"
         )
-    sys.stdout.buffer.write(shown.raw)
+    out_bytes(shown.raw)
     return 0
 
 

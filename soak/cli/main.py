@@ -8,6 +8,7 @@ import typer
 from soak import __version__
 from soak.cli import corpora, judge, planning, run, server
 from soak.cli.door import set_debug
+from soak.cli.streams import make_patient
 
 app = typer.Typer(
     name="soak",
@@ -43,4 +44,5 @@ for module in (run, judge, planning, corpora, server):
 
 def main() -> None:
     """Run the command line; the exit codes are those of the contract."""
+    make_patient()
     sys.exit(app(standalone_mode=True))

@@ -23,6 +23,7 @@ BYTES_MAX = 1 << 20
 _SHOWN_MAX = 100
 _HINT = "correct the scenario (every problem is listed) and start again; nothing was sent"
 
+_LEVELS = 16
 _adapter = TypeAdapter(Scenario)
 
 
@@ -99,6 +100,8 @@ def _put(root: dict[str, Any], key: str, value: Any) -> None:
     *sections, last = key.split(".")
     if not all((*sections, last)):
         raise ValueError("a key is one or more words joined by dots")
+    if len(sections) > _LEVELS:
+        raise ValueError(f"a key has at most {_LEVELS + 1} words")
     at = root
     for section in sections:
         if not isinstance(at.get(section), dict):

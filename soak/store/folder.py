@@ -40,20 +40,29 @@ class RunFolder:
     def create(cls, path: Path, manifest: Manifest) -> Self:
         """Make a new run folder (its parents too); raises `RunFolderError` if `path` is taken or cannot be written."""
         cls.refuse_taken(path)
+        _sweep(path)
         run = cls(path, manifest)
         try:
             path.mkdir(parents=True, exist_ok=True)
             create_database(path / _HISTORY)
         except (OSError, sqlite3.Error) as error:
             raise unwritable(path, error) from error
-        run.update_manifest(manifest)
+        try:
+            run.update_manifest(manifest)
+        except RunFolderError:
+            _sweep(path)
+            raise
         return run
 
     @staticmethod
     def refuse_taken(path: Path) -> None:
-        """Raise `RunFolderError` if no new run can be made in `path`; logs of an engine just started may lie there."""
+        """
+        Raise `RunFolderError` if no new run can be made in `path`.
+
+        Logs of an engine just started may lie there, and what is left of a run that was killed before it had begun.
+        """
         try:
-            taken = any(not entry.name.endswith(".log") for entry in path.iterdir())
+            taken = any(not entry.name.endswith(".log") for entry in path.iterdir()) and not _never_begun(path)
         except FileNotFoundError:
             return
         except OSError as error:
@@ -127,3 +136,28 @@ class RunFolder:
     def history(self) -> History:
         """Open the history for reading; raises `RunFolderError` if it is damaged or from a newer soak."""
         return History(self._path / _HISTORY)
+
+
+_OF_HISTORY = (_HISTORY, f"{_HISTORY}-wal", f"{_HISTORY}-shm", "lock")
+
+
+def _never_begun(path: Path) -> bool:
+    """Whether the folder holds no manifest, which is written last, and nothing but an empty history and logs."""
+    names = {entry.name for entry in path.iterdir() if not entry.name.endswith(".log")}
+    if not names or not names <= set(_OF_HISTORY):
+        return False
+    try:
+        with History(path / _HISTORY) as history:
+            return next(history.starts(), None) is None
+    except RunFolderError:
+        return False
+
+
+def _sweep(path: Path) -> None:
+    """Remove what a run that never began has left; does nothing to any other folder."""
+    try:
+        if path.is_dir() and not (path / _MANIFEST).exists() and _never_begun(path):
+            for name in _OF_HISTORY:
+                (path / name).unlink(missing_ok=True)
+    except OSError as error:
+        raise unwritable(path, error) from error

@@ -174,7 +174,10 @@ class History:
     def active_s(self) -> float:
         """Return the seconds the run has been active, all its sessions together; 0 before the first tick."""
         ((active_s,),) = self._rows("SELECT max(active_s) FROM ticks")
-        return float(active_s or 0.0)
+        try:
+            return float(active_s or 0.0)
+        except (TypeError, ValueError) as error:
+            raise damaged(self._path, error) from error
 
     # -- rows --------------------------------------------------------------------------------------------------
 

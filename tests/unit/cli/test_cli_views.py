@@ -238,7 +238,7 @@ def test_a_scenarios_problems_are_one_error(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_other_ends_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """Ctrl-C is 130; what the system refuses is three lines and 1; a result is its own code."""
+    """Ctrl-C is 130; what the system refuses, and a bug of ours, are 70 and never a verdict; a result is its own code."""
 
     def interrupted() -> int:
         raise KeyboardInterrupt
@@ -249,8 +249,14 @@ def test_other_ends_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert guarded(lambda: 6) == 6
     assert guarded(interrupted) == 130
     capsys.readouterr()
-    assert guarded(refused) == 1
+    assert guarded(refused) == 70
     assert [line[:7] for line in capsys.readouterr().err.splitlines()] == ["error: ", "  why: ", "   do: "]
+
+    def broken() -> int:
+        raise IndexError("a bug")
+
+    assert guarded(broken) == 70
+    assert "this is a bug in soak" in capsys.readouterr().err
 
 
 def test_flags_become_overrides() -> None:

@@ -299,3 +299,14 @@ def test_a_copy_on_a_read_only_medium_can_be_read(tmp_path: Path, run: RunFolder
             "killed without shm": ["history.sqlite-wal"],
         }[state]
     )
+
+
+def test_what_a_killed_beginning_leaves_is_no_obstacle(run: RunFolder, make: Any) -> None:
+    """A folder with an empty history and no manifest is begun anew; one with turns and a lost manifest is refused."""
+    (run.path / "manifest.json").unlink()
+    again = RunFolder.create(run.path, make.manifest())
+    with again.writer() as writer:
+        writer.start(make.started(0))
+    (run.path / "manifest.json").unlink()
+    with pytest.raises(RunFolderError):
+        RunFolder.create(run.path, make.manifest())
