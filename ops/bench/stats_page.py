@@ -235,8 +235,8 @@ TABLES: dict[str, Callable[[], str]] = {
 def filled(page: str) -> str:
     """Return the page with each table between its marks computed anew."""
     for name, table in TABLES.items():
-        marks = re.compile(rf"(<!-- {name}: .*?-->\n).*?(\n<!-- end -->)", re.DOTALL)
-        page, count = marks.subn(lambda match: f"{match[1]}\n{table()}\n{match[2]}", page)  # noqa: B023 - used at once
+        marks = re.compile(rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- end -->)", re.DOTALL)
+        page, count = marks.subn(lambda match: f"{match[1]}\n{table()}\n\n{match[2]}", page)  # noqa: B023 - used at once
         if count != 1:
             raise SystemExit(f"{PAGE.name} has {count} places for the table {name!r}")
     return page

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
 
 from soak.check.pairing import ArmHistory, Pairing
 from soak.check.stated import Stated
@@ -13,12 +12,8 @@ from soak.stats import cluster_mean, quantile_limits
 _FRACTIONS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
-class _Value(NamedTuple):
-    """One turn's latency in milliseconds; `above`: it is only known to be more than this."""
-
-    ms: float
-    above: bool
-
+_Value = tuple[float, bool]
+"""One turn's latency in milliseconds, and whether it is only known to be more than this."""
 
 _Reader = Callable[[TurnFact], _Value | None]
 
@@ -29,38 +24,40 @@ def compare_latency(pairing: Pairing) -> dict[str, LatencyComparison]:
 
 
 def _compare(reader: _Reader, pairing: Pairing) -> LatencyComparison:
-    first, second = ([value for turn in turns if (value := reader(turn))] for turns in pairing.finished())
-    ratio = _ratio(reader, pairing)
+    read = [[reader(turn) for turn in turns] for turns in pairing.finished()]  # the pairs' turns come first, in order
+    ratio = _ratio(pairing, *read)
+    first, second = ([value for value in values if value is not None] for values in read)
     return LatencyComparison(
         baseline=_quantiles(first),
         candidate=_quantiles(second),
         baseline_turns=len(first),
         candidate_turns=len(second),
-        baseline_censored=sum(value.above for value in first),
-        candidate_censored=sum(value.above for value in second),
+        baseline_censored=sum(above for _, above in first),
+        candidate_censored=sum(above for _, above in second),
         ratio=ratio[0] if ratio else None,
         ratio_ci95=ratio[1] if ratio else None,
     )
 
 
 def _quantiles(values: Sequence[_Value]) -> dict[str, QuantileEstimate]:
-    known = [value.ms for value in values if not value.above]
-    above = [value.ms for value in values if value.above]
-    found = {name: quantile_limits(known, above, fraction) for name, fraction in _FRACTIONS.items()}
+    known = [ms for ms, above in values if not above]
+    cut = [ms for ms, above in values if above]
+    found = {name: quantile_limits(known, cut, fraction) for name, fraction in _FRACTIONS.items()}
     return {
         name: QuantileEstimate(value=limits.value, low95=limits.low, high95=limits.high)
         for name, limits in found.items()
     }
 
 
-def _ratio(reader: _Reader, pairing: Pairing) -> tuple[float, tuple[float, float] | None] | None:
+def _ratio(
+    pairing: Pairing, baseline: Sequence[_Value | None], candidate: Sequence[_Value | None]
+) -> tuple[float, tuple[float, float] | None] | None:
     """Return the geometric mean of candidate/baseline over pairs with both values, and its interval by episode."""
     logs, episodes = [], []
     numbers: dict[str, int] = {}
-    for pair in pairing.pairs:
-        first, second = reader(pair.baseline), reader(pair.candidate)
-        if first and second and not (first.above or second.above) and first.ms > 0 and second.ms > 0:
-            logs.append(math.log(second.ms / first.ms))
+    for pair, first, second in zip(pairing.pairs, baseline, candidate, strict=False):
+        if first and second and not (first[1] or second[1]) and first[0] > 0 and second[0] > 0:
+            logs.append(math.log(second[0] / first[0]))
             episodes.append(numbers.setdefault(pair.baseline.key.episode, len(numbers)))
     mean = cluster_mean(logs, episodes)
     if mean is None:
@@ -72,18 +69,18 @@ def _ratio(reader: _Reader, pairing: Pairing) -> tuple[float, tuple[float, float
 def _ttft(turn: TurnFact) -> _Value | None:
     """A turn that was given up before its first token waited at least that long."""
     if turn.ttft_ms is not None:
-        return _Value(turn.ttft_ms, above=False)
-    return _Value(turn.e2e_ms, above=True) if turn.censored and turn.e2e_ms is not None else None
+        return turn.ttft_ms, False
+    return (turn.e2e_ms, True) if turn.censored and turn.e2e_ms is not None else None
 
 
 def _tpot(turn: TurnFact) -> _Value | None:
-    return None if turn.tpot_ms is None else _Value(turn.tpot_ms, above=False)
+    return None if turn.tpot_ms is None else (turn.tpot_ms, False)
 
 
 def _e2e(turn: TurnFact) -> _Value | None:
     if turn.e2e_ms is None or not (turn.answered or turn.censored):
         return None
-    return _Value(turn.e2e_ms, above=turn.censored)
+    return turn.e2e_ms, turn.censored
 
 
 _READERS: dict[str, _Reader] = {"ttft_ms": _ttft, "tpot_ms": _tpot, "e2e_ms": _e2e}

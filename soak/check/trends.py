@@ -45,7 +45,10 @@ def _uptime(side: ArmHistory, turns: Sequence[TurnFact]) -> Callable[[TurnFact],
     first = min((turn.started_at for turn in turns), default=0.0)
 
     def uptime(turn: TurnFact) -> float:
-        born = max((at for at in side.engine_starts_at if at <= turn.started_at), default=first)
+        born = first
+        for at in side.engine_starts_at:
+            if at <= turn.started_at:
+                born = at
         return turn.started_at - born
 
     return uptime

@@ -1,7 +1,7 @@
 """Where the time went: turn time of paired turns, its ratio, and which class, tokens or speed explain the change."""
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -109,9 +109,10 @@ def _by_class(timed: Sequence[_Timed]) -> dict[str, float]:
 
 def _by_part(timed: Sequence[_Timed]) -> dict[str, float]:
     """Return the change split into tokens, speed, first token, retries, and what cannot be split."""
-    parts: Counter[str] = Counter()
+    parts: dict[str, float] = defaultdict(float)
     for entry in timed:
-        parts.update(_parts(entry))
+        for name, seconds in _parts(entry).items():
+            parts[name] += seconds
     return {name: parts[name] for name in ("tokens", "speed", "first_token", "retries", "other") if name in parts}
 
 

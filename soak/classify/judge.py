@@ -13,7 +13,7 @@ from soak.classify.pieces import Cuts
 from soak.classify.settings import DEFAULTS, Settings
 from soak.classify.stops import early_stop
 from soak.classify.stream import Stream
-from soak.facts import Chunk, Finding, Judgement, Observation, Signal, TurnClass, clean
+from soak.facts import Chunk, Finding, Judgement, Observation, Signal, TurnClass, clean, text_of
 
 _MAX_FINDINGS = 16
 _EXCERPT_CHARS = 200
@@ -115,7 +115,8 @@ def _leaks(observation: Observation, context: Context, *, cut: bool) -> list[Fin
     ):
         text = "the content is the JSON of a tool call, which the server did not parse"
         return [Finding(kind="call_in_content", unit=observation.content[:_EXCERPT_CHARS], confidence=0.9, text=text)]
-    leak = find_leak(observation.content, context.prompt_text)
+    recorded = "" if context.reference is None else text_of(context.reference.content)
+    leak = find_leak(observation.content, (context.prompt_text, recorded))
     if leak is None or (leak.kind == "call_markup" and (context.tool_mode == "text" or cut)):
         return []
     if leak.kind == "template_token" and leak.last:

@@ -17,6 +17,7 @@ from soak.facts.finding import Where
 
 _EXCERPT_CHARS = 200
 _FOLLOWING_CHARS = 20_000
+_MAX_FOREIGN = 0.02
 _NAMES = {
     "exact_loop": "the same text",
     "counter_loop": "the same text with other numbers",
@@ -84,10 +85,13 @@ def report_loops(
 def _seen_in_tokens(
     channels: list[Channel], notes: list[Finding], tokens: TokenView, explanation: Explanation, settings: Settings
 ) -> list[Finding]:
-    """Return the loop that only the ids show: tokens without text, or one with single tokens exchanged."""
+    """Return what only the ids show: a loop of tokens without text or with single ones exchanged; rare tokens."""
     unseen = tokens.without_text(sum(len(channel.text) for channel in channels))
-    if unseen or notes or not channels or not channels[-1].open_end:
+    if unseen or not channels:
         return unseen
+    rare = _rare_tokens(channels, tokens, explanation, settings)
+    if rare or notes or not channels[-1].open_end:
+        return rare
     last = channels[-1]
     tail = Pieces(last.text[-4 * _EXCERPT_CHARS :])
     if texture(tail.text).kind not in ("prose", "code"):
@@ -95,6 +99,23 @@ def _seen_in_tokens(
     if explanation.seen_share(tail, 0, len(tail)) >= settings.explained_share:
         return []
     return tokens.drifting(last.where, last.text)
+
+
+def _rare_tokens(
+    channels: list[Channel], tokens: TokenView, explanation: Explanation, settings: Settings
+) -> list[Finding]:
+    """Return salad of rare tokens at the end; only in ASCII, since to some tokenizers whole scripts are rare."""
+    share = tokens.rare_share()
+    if not share:
+        return []
+    text = channels[-1].text
+    at = max(0, len(text) - round(share * sum(len(channel.text) for channel in channels)))
+    tail = Pieces(text[max(at, len(text) - _FOLLOWING_CHARS) :])
+    if sum(char > "\x7f" for char in tail.text) > _MAX_FOREIGN * len(tail.text):
+        return []
+    if explanation.seen_share(tail, 0, len(tail)) >= settings.explained_share:
+        return []
+    return [tokens.rare(channels[-1].where, text, at)]
 
 
 def _report_channel(channel: Channel, cuts: Cuts, explanation: Explanation, settings: Settings) -> LoopReport:

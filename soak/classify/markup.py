@@ -28,8 +28,8 @@ class Leak(NamedTuple):
     last: bool
 
 
-def find_leak(content: str, prompt_text: str) -> Leak | None:
-    """Return the first markup in `content` outside code that the prompt does not contain itself."""
+def find_leak(content: str, known: tuple[str, ...]) -> Leak | None:
+    """Return the first markup in `content` outside code that none of the `known` texts contains itself."""
     text = content[:_MAX_CHARS]
     if "<" not in text and "[" not in text:
         return None
@@ -39,7 +39,7 @@ def find_leak(content: str, prompt_text: str) -> Leak | None:
             continue
         bare = without_code(text) if bare is None else bare
         for found in pattern.finditer(bare):
-            if found.group() not in prompt_text:
+            if not any(found.group() in text for text in known):
                 rest = _TEMPLATE.sub("", bare[found.start() :]).strip()
                 return Leak(kind, found.start(), found.group(), not rest)
     return None

@@ -27,6 +27,8 @@ _EXCERPT_CHARS = 200
 _SAMPLE_CHARS = 2000
 _MIN_PIECES = 16
 _BLOCK_DISTINCT = 16
+_MIN_RECORDS = 12
+_RECORDS = 0.8
 _APERIODIC = ("pool_loop", "redundant_loop")
 
 
@@ -159,9 +161,8 @@ def _open_end(repeat: Repeat, pieces: Pieces, s: Settings) -> bool:
     if repeat.tokens < need:
         return False
     if repeat.kind in _APERIODIC:
-        return _says_nothing_new(
-            repeat, 2 * s.redundant_copies if repeat.kind == "pool_loop" else s.redundant_copies, s
-        )
+        code_copies = 2 * s.redundant_copies if repeat.kind == "pool_loop" else s.redundant_copies
+        return _says_nothing_new(repeat, pieces.text, code_copies, s)
     copies = repeat.copies or 0.0
     if repeat.kind == "exact_loop":
         if repeat.data:
@@ -182,7 +183,7 @@ def _closed_end(repeat: Repeat, quoted: bool, pieces: Pieces, s: Settings) -> bo
     if quoted:
         return False
     if repeat.kind in _APERIODIC:
-        return _says_nothing_new(repeat, 3 * s.redundant_copies, s)
+        return _says_nothing_new(repeat, pieces.text, 3 * s.redundant_copies, s)
     if repeat.kind == "near_loop":
         return kind == "prose" and copies >= 2 * s.closed_copies and _drifts(repeat, pieces)
     return kind == "prose" and _stuck_counter(repeat, pieces, 1.5 * s.closed_copies, 1e9)
@@ -216,17 +217,31 @@ def _varied_block(repeat: Repeat, pieces: Pieces) -> bool:
     return len(set(unit.tolist())) >= _BLOCK_DISTINCT
 
 
-def _says_nothing_new(repeat: Repeat, code_copies: float, s: Settings) -> bool:
+def _says_nothing_new(repeat: Repeat, text: str, code_copies: float, s: Settings) -> bool:
     """Language that only shuffles what it said before; program text needs more copies, data is none."""
-    if repeat.tokens < s.near_tokens:
+    if repeat.tokens < s.near_tokens or _lists_records(text[repeat.start : repeat.end]):
         return False
     if repeat.texture.kind == "prose":
         return True
     return repeat.texture.kind == "code" and (repeat.copies or 0.0) >= code_copies
 
 
+def _lists_records(text: str) -> bool:
+    """Whether the lines are records of a log or a list: hardly one comes twice, and they hold numbers."""
+    lines = [line for line in text.split("\n") if line.strip()]
+    numbered = sum(any(map(str.isdecimal, line)) for line in lines)
+    return len(lines) >= _MIN_RECORDS and min(len(set(lines)), numbered) >= _RECORDS * len(lines)
+
+
 def _drifts(repeat: Repeat, pieces: Pieces) -> bool:
-    return repeat.region is not None and repeat.texture.words >= 2 and drifts(pieces.codes, repeat.region)
+    """Whether a loop varies anywhere: rows whose numbers go on are counters, and those that fill in a form honest."""
+    region = repeat.region
+    if region is None or repeat.texture.words < 2:
+        return False
+    head, copy = slice(region.start, region.end - region.period), slice(region.start + region.period, region.end)
+    changed = int((pieces.codes[head] != pieces.codes[copy]).sum())
+    beyond_numbers = int((pieces.masked[head] != pieces.masked[copy]).sum())
+    return 2 * beyond_numbers >= changed and drifts(pieces.codes, region)
 
 
 def _stuck_counter(repeat: Repeat, pieces: Pieces, prose_copies: float, other_copies: float) -> bool:

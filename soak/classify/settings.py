@@ -108,6 +108,11 @@ class Settings:
     fragment_distinct: float = 80
     fragment_phrases: float = 0.03
 
+    # Window in token ids, and the share of rare ones (see soak/classify/rarity.py) in each of two. In 107 languages and
+    # four tokenizers honest text reaches 0.22; every second token drawn at random, 0.29.
+    rare_window_tokens: float = 128
+    rare_share: float = 0.25
+
     # -- duplicated calls ------------------------------------------------------------------------------------
     # The same call (name and arguments) in one turn. Two may be an accident of the model; three are a loop.
     duplicate_calls: float = 3

@@ -1,9 +1,12 @@
 """What the token ids of an answer add to its text: positions in tokens, and loops that the text does not show."""
 
+from functools import cached_property
+
 import msgspec
 
 from soak.classify.loops import Region, candidate_lags, drifts, near, periodic, redundant
 from soak.classify.pieces import Codes, Cuts
+from soak.classify.rarity import rare_from
 from soak.classify.settings import Settings
 from soak.classify.stream import Stream, where_of
 from soak.facts import Finding
@@ -66,6 +69,29 @@ class TokenView:
                 found = self._finding("near_loop", where, region, 0.8, sentence)
                 return [msgspec.structs.replace(found, onset_char=at, unit=text[at : at + _EXCERPT_CHARS])]
         return []
+
+    def rare_share(self) -> float:
+        """Return which share of the answer, up to its end, is salad of rare tokens: 0 if none is."""
+        start = self._rare_from
+        return 0.0 if self._codes is None or start is None else 1 - start / len(self._codes)
+
+    def rare(self, where: Where, text: str, at: int) -> Finding:
+        """Return the finding for that salad, which begins about at character `at` of `text`."""
+        onset = self._cuts.first + (self._rare_from or 0)
+        return Finding(
+            kind="salad",
+            where=where,
+            onset_char=at,
+            onset_token=onset,
+            covered=round(1 - at / max(1, len(text)), 4),
+            unit=text[at : at + _EXCERPT_CHARS],
+            confidence=0.8,
+            text=f"rare tokens, none of them twice, from token {onset} on",
+        )
+
+    @cached_property
+    def _rare_from(self) -> int | None:
+        return None if self._codes is None else rare_from(self._codes, self._settings)
 
     def _regions(self) -> list[Region]:
         """Return the exact, near and redundant stretches of the ids, the exact ones first."""

@@ -11,6 +11,7 @@ from soak.client.events import ChatEvent, NotAnEventError, decode_event, message
 from soak.client.fold import Closed, Fold, is_our_doing
 from soak.client.refusal import excerpt, retry_after_s
 from soak.client.request import Exchange, Request
+from soak.client.scrub import Scrub
 from soak.client.sse import EventTooLargeError, ServerEvent, SseParser
 from soak.facts import Attempt, Chunk, Observation
 
@@ -64,7 +65,7 @@ class Stream:
     All times are stopwatch seconds. `status` is None until an answer's head came.
     """
 
-    def __init__(self, request: Request, sink: Sink, scrub: Callable[[str], str]) -> None:
+    def __init__(self, request: Request, sink: Sink, scrub: Scrub) -> None:
         self._request = request
         self._sink = sink
         self._scrub = scrub
@@ -126,7 +127,7 @@ class Stream:
         try:
             event, clean_json = decode_event(data)
         except NotAnEventError as error:
-            self.close("malformed", f"{error}: {data[:300].decode('utf-8', 'replace')}")
+            self.close("malformed", f"{error}: {self._scrub.raw(data)[:300].decode('utf-8', 'replace')}")
             return
         if not clean_json:
             self.fold.defects["repaired_json"] = None
@@ -146,7 +147,7 @@ class Stream:
         """Set how it was closed, once, and what is to be said about it."""
         if self.closed is None:
             self.closed = closed
-            self.error = None if error is None else excerpt(self._scrub(error))
+            self.error = None if error is None else excerpt(self._scrub.words(error))
             self.ended_at = perf_counter()
 
     @property
@@ -165,12 +166,12 @@ class Stream:
 
     def exchange(self, attempts: tuple[Attempt, ...], loop_lag_ms: float) -> Exchange:
         """Return the outcome, with all attempts."""
-        raw = self._scrub(self.raw.joined().decode("latin-1")).encode("latin-1")
+        raw = self._scrub.raw(self.raw.joined())
         observation = self._observation(attempts, loop_lag_ms)
         return Exchange(observation=observation, raw=raw, raw_truncated=self.raw.truncated)
 
     def _observation(self, attempts: tuple[Attempt, ...], loop_lag_ms: float) -> Observation:
-        fold, request = self.fold, self._request
+        fold, request, scrub = self.fold, self._request, self._scrub.answer
         ending = fold.ending(self.closed or "broken")
         first = fold.first_text_at
         whole = ending in ("complete", "no_end_marker")
@@ -180,10 +181,10 @@ class Stream:
             ending=ending,
             max_tokens=request.max_tokens,
             clamped=request.clamped,
-            content=self._scrub("".join(fold.content)),
-            reasoning=self._scrub("".join(fold.reasoning)),
-            tool_calls=fold.tool_calls(self._scrub),
-            refusal=self._scrub("".join(fold.refusal)) or None,
+            content=scrub("".join(fold.content)),
+            reasoning=scrub("".join(fold.reasoning)),
+            tool_calls=fold.tool_calls(scrub),
+            refusal=scrub("".join(fold.refusal)) or None,
             finish_reason=fold.finish_reason,
             stop_reason=fold.stop_reason,
             usage=fold.usage,

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any, Self
 import aiohttp
 import msgspec
 
+from soak.client.limits import own_limit
 from soak.client.refusal import excerpt
 from soak.client.target import Target
 from soak.client.wire import encode_body
+from soak.errors import UsageError
 
 ASK_S = 10.0
 FIRST_ANSWER_S = 120.0
@@ -23,12 +25,17 @@ _REPLY_LIMIT_BYTES = 32 * 1024 * 1024
 
 
 class Reply(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole answer to one question: `error` is set, and the rest empty, where none came."""
+    """
+    The whole answer to one question: `error` is set, and the rest empty, where none came.
+
+    `ours` is set where a limit of our own machine kept us from asking.
+    """
 
     status: int | None = None
     headers: dict[str, str] = {}
     body: bytes = b""
     error: str | None = None
+    ours: UsageError | None = None
 
     @property
     def ok(self) -> bool:
@@ -77,8 +84,14 @@ class Desk:
             self._session = None
 
     async def is_up(self) -> bool:
-        """Whether the server says it is healthy; where it has no /health, whether it lists models."""
+        """
+        Whether the server says it is healthy; where it has no /health, whether it lists models.
+
+        True also where a limit of our own machine keeps us from asking: that is no sign of the server's end.
+        """
         reply = await self.get("/health")
+        if reply.ours is not None:
+            return True
         if reply.status in (404, 405, 501):
             reply = await self.get_api("/models")
             return reply.status is not None and reply.status < 500
@@ -115,7 +128,11 @@ class Desk:
         return await self._ask("POST", self.target.api_url + path, value, limit_s)
 
     async def ask(self, body: dict[str, Any]) -> ChatCompletion | NoAnswer:
-        """Return the answer to one chat request that is not streamed, or why there is none."""
+        """
+        Return the answer to one chat request that is not streamed, or why there is none.
+
+        Raises `UsageError` where a limit of our own machine kept us from asking.
+        """
         import openai  # takes a second, which only those who ask should pay
 
         from soak.client.sdk import sdk_of
@@ -123,7 +140,9 @@ class Desk:
         try:
             async with asyncio.timeout(FIRST_ANSWER_S), sdk_of(self.target) as sdk:
                 return await sdk.post("/chat/completions", body=body, cast_to=openai.types.chat.ChatCompletion)
-        except (openai.OpenAIError, TimeoutError, ValueError) as error:
+        except (openai.OpenAIError, OSError, ValueError) as error:
+            if (ours := own_limit(error)) is not None:
+                raise ours from None
             why = excerpt(self.target.scrub(str(error) or type(error).__name__))
             return NoAnswer(status=error.status_code if isinstance(error, openai.APIStatusError) else None, why=why)
 
@@ -139,8 +158,9 @@ class Desk:
                 return Reply(status=response.status, headers=headers, body=body)
         except TimeoutError:
             return Reply(error=f"no answer within {limit_s:g} s")
-        except (aiohttp.ClientError, ValueError) as error:
-            return Reply(error=self.target.scrub(f"{type(error).__name__}: {error}")[:300])
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            words = self.target.scrub(f"{type(error).__name__}: {error}")[:300]
+            return Reply(error=words, ours=own_limit(error))
 
 
 async def _bounded(response: aiohttp.ClientResponse) -> bytes:

@@ -1,5 +1,6 @@
 """What a target is and can do, found out by asking it before the run."""
 
+from difflib import get_close_matches
 from typing import Any
 
 from soak.client.desk import Desk, NoAnswer, Reply
@@ -20,6 +21,9 @@ _TOOL = {
 }
 _REFUSALS = frozenset({400, 404, 422, 501})
 _OWNERS = {"vllm": "vllm", "sglang": "sglang", "llamacpp": "llama.cpp", "tensorrt_llm": "tensorrt-llm"}
+_SHOWN_MODELS = 20
+_KEPT_MODELS = 1000
+_COMPARED_MODELS = 10_000
 _CONTEXT_NAMES = ("max_model_len", "context_length", "context_window", "max_context_length")
 
 
@@ -29,17 +33,18 @@ async def discover(desk: Desk) -> Capabilities:
 
     Asks for the models, the version, the metrics page, one token of a stream (twice to four times where fields are
     refused), one answer with a tool, and two token counts. Raises `TargetError` if it cannot be reached, wants a key,
-    is not OpenAI-compatible, or does not say or have the model.
+    is not OpenAI-compatible, or does not say or have the model, and `UsageError` if a limit of our own machine
+    is in the way.
     """
     cards = _cards(desk, await desk.get_api("/models"))
     model = _chosen(desk, tuple(cards))
     card = cards.get(model, {})
     engine, version = await _engine(desk, card)
-    fields, event = await _stream_fields(desk, model, tuple(cards))
+    fields, event = await _stream_fields(desk, model)
     native_tools, counts, notes = await _tools(desk, model)
     return Capabilities(
         model=model,
-        models=tuple(cards),
+        models=tuple(cards)[:_KEPT_MODELS],
         engine=engine,
         version=version,
         context_tokens=await _context(desk, card, engine),
@@ -56,6 +61,8 @@ async def discover(desk: Desk) -> Capabilities:
 def _cards(desk: Desk, reply: Reply) -> dict[str, dict[str, Any]]:
     """Return the models listed, name to card."""
     where = f"{desk.target.api_url}/models"
+    if reply.ours is not None:
+        raise reply.ours
     if reply.status is None:
         raise TargetError(
             f"cannot reach {desk.target}",
@@ -67,26 +74,39 @@ def _cards(desk: Desk, reply: Reply) -> dict[str, dict[str, Any]]:
     value = reply.json()
     data = value.get("data") if isinstance(value, dict) else None
     if not reply.ok or not isinstance(data, list):
-        kind = reply.headers.get("content-type", "no content type")
+        kind = excerpt(desk.target.scrub(reply.headers.get("content-type", "no content type")), 100)
         raise TargetError(
             f"{desk.target} is not an OpenAI-compatible server",
-            why=f"{where} answered {reply.status} ({kind}): {_shown(reply)}",
+            why=f"{where} answered {reply.status} ({kind}): {_shown(desk, reply)}",
             hint="give the base URL under which /v1/models and /v1/chat/completions live",
         )
-    cards = [card for card in data[:1000] if isinstance(card, dict) and isinstance(card.get("id"), str)]
+    cards = [card for card in data if isinstance(card, dict) and isinstance(card.get("id"), str)]
     return {card["id"][:300]: card for card in cards}
 
 
 def _chosen(desk: Desk, models: tuple[str, ...]) -> str:
-    if desk.target.model is not None:
-        return desk.target.model
+    given = desk.target.model
+    if given is not None and models and given not in models:
+        raise _not_listed(desk, given, models)
+    if given is not None:
+        return given
     if len(models) == 1:
         return models[0]
-    listed = ", ".join(models[:20])
+    listed = ", ".join(models[:_SHOWN_MODELS]) + (", …" if len(models) > _SHOWN_MODELS else "")
     raise TargetError(
         f"which model of {desk.target} shall be used?",
         why=f"it lists {len(models)}: {listed}" if models else "it lists none",
         hint="say which with --model",
+    )
+
+
+def _not_listed(desk: Desk, given: str, models: tuple[str, ...]) -> TargetError:
+    near = get_close_matches(given[:300], models[:_COMPARED_MODELS], n=5, cutoff=0.5) or models[:_SHOWN_MODELS]
+    more = ", …" if len(near) < len(models) else ""
+    return TargetError(
+        f"{desk.target} has no model {given[:300]!r}",
+        why=f"it lists {len(models)}: {', '.join(near)}{more}",
+        hint="give one of the listed names with --model",
     )
 
 
@@ -99,8 +119,8 @@ def _needs_key(desk: Desk, reply: Reply) -> TargetError:
     )
 
 
-def _shown(reply: Reply) -> str:
-    return excerpt(reply.body.decode("utf-8", "replace"), 200)
+def _shown(desk: Desk, reply: Reply) -> str:
+    return excerpt(desk.target.scrub(reply.body[:65536].decode("utf-8", "replace")), 200)
 
 
 async def _engine(desk: Desk, card: dict[str, Any]) -> tuple[str | None, str | None]:
@@ -143,30 +163,29 @@ _IDS = {"return_token_ids": True}
 _LOGPROBS = {"logprobs": True, "top_logprobs": 1}
 
 
-async def _stream_fields(desk: Desk, model: str, models: tuple[str, ...]) -> tuple[set[str], list[ChatEvent]]:
+async def _stream_fields(desk: Desk, model: str) -> tuple[set[str], list[ChatEvent]]:
     """Return the extra fields the server takes, and the events of the answer to a request with all of them."""
     plain = {"model": model, "messages": _HELLO, "max_tokens": 1, "stream": True}
     plain["stream_options"] = {"include_usage": True}
     for extra in ({**_IDS, **_LOGPROBS}, _IDS, _LOGPROBS, {}):
         reply = await desk.post_api("/chat/completions", {**plain, **extra})
+        if reply.ours is not None:
+            raise reply.ours
         if reply.ok:
             return set(extra), _events(desk, reply)
         if reply.status in (401, 403):
             raise _needs_key(desk, reply)
         if reply.status not in (400, 422):
             break
-    raise _no_answer(desk, reply, model, models)
+    raise _no_answer(desk, reply, model)
 
 
-def _no_answer(desk: Desk, reply: Reply, model: str, models: tuple[str, ...]) -> TargetError:
-    if reply.status == 404 and model not in models:
-        listed = ", ".join(models[:20]) or "none"
-        return TargetError(
-            f"{desk.target} has no model {model!r}", why=f"it lists: {listed}", hint="say another with --model"
-        )
-    why = reply.error or f"it answered {reply.status}: {_shown(reply)}"
+def _no_answer(desk: Desk, reply: Reply, model: str) -> TargetError:
+    why = reply.error or f"it answered {reply.status}: {_shown(desk, reply)}"
     return TargetError(
-        f"{desk.target} does not answer a chat request", why=desk.target.scrub(why), hint="look at the server's log"
+        f"{desk.target} does not answer a chat request for the model {model[:300]!r}",
+        why=desk.target.scrub(why),
+        hint="look at the server's log",
     )
 
 
@@ -180,7 +199,7 @@ def _events(desk: Desk, reply: Reply) -> list[ChatEvent]:
     if not any(event.choices for event in events):
         raise TargetError(
             f"{desk.target} does not stream chat completions",
-            why=f"a request with stream=true was answered with {_shown(reply)!r}",
+            why=f"a request with stream=true was answered with {_shown(desk, reply)!r}",
             hint="soak needs server-sent events; look for a setting of the server or gateway that buffers them",
         )
     return events

@@ -9,6 +9,7 @@ import msgspec
 from soak.facts import Logprob, ToolCallDelta, Usage, clean
 
 Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
+Id = str | Annotated[int, msgspec.Meta(gt=-(2**53), lt=2**53)] | None
 _LEAST_LOGPROB = -9999.0  # what OpenAI sends for "as good as impossible"; JSON has no infinity
 _TOP_LIMIT = 32
 
@@ -21,30 +22,41 @@ class FunctionDelta(msgspec.Struct):
 
 
 class CallDelta(msgspec.Struct):
-    """A piece of a tool call."""
+    """A piece of a tool call; some servers leave out `index`, or number their calls instead of naming them."""
 
     index: Count | None = None
-    id: str | None = None
+    id: Id = None
     function: FunctionDelta | None = None
 
-    def fact(self, position: int) -> ToolCallDelta:
-        """Return it in our own words; `position` in its chunk stands in for a missing index."""
+    def fact(self, index: int) -> ToolCallDelta:
+        """Return it in our own words, as a piece of the call number `index`."""
         function = self.function or FunctionDelta()
         arguments = function.arguments
         if isinstance(arguments, dict):
             arguments = msgspec.json.encode(arguments).decode()
-        index = position if self.index is None else self.index
-        return ToolCallDelta(index=index, id=self.id, name=function.name, arguments=arguments)
+        return ToolCallDelta(index=index, id=_text(self.id), name=function.name, arguments=arguments)
+
+
+class Part(msgspec.Struct):
+    """A part of content that comes as a list; only parts with text are known."""
+
+    text: str | None = None
 
 
 class Delta(msgspec.Struct):
     """What a chunk adds to the message; reasoning goes by two names in the wild."""
 
-    content: str | None = None
+    content: str | list[Part] | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     refusal: str | None = None
     tool_calls: list[CallDelta] | None = None
+
+    @property
+    def content_text(self) -> str:
+        """The content as text, the texts of its parts joined."""
+        content = self.content
+        return "".join(part.text or "" for part in content) if isinstance(content, list) else content or ""
 
 
 class TokenLogprob(msgspec.Struct):
@@ -69,7 +81,7 @@ class Logprobs(msgspec.Struct):
 class Choice(msgspec.Struct):
     """One of the answers in the chunk; we ask for one, whose index is 0."""
 
-    index: int = 0
+    index: int | None = 0
     delta: Delta | None = None
     finish_reason: str | None = None
     stop_reason: Any = None
@@ -80,7 +92,7 @@ class Choice(msgspec.Struct):
 class ChatEvent(msgspec.Struct):
     """One event of a stream; `error` or `object` = "error" make it the server's word that it failed."""
 
-    id: str | None = None
+    id: Id = None
     model: str | None = None
     choices: list[Choice] | None = None
     usage: Any = None
@@ -148,11 +160,22 @@ def _finite(value: float | None) -> float:
     return value if value is not None and math.isfinite(value) else _LEAST_LOGPROB
 
 
+def _text(value: str | int | None) -> str | None:
+    return None if value is None else str(value)
+
+
 def message_of(error: Any) -> str:
-    """Return the words in an error object, whatever its shape."""
+    """Return the words in an error object, whatever its shape and depth."""
+    try:
+        return _message_of(error)
+    except RecursionError:
+        return "the server's error is nested too deep to be read"
+
+
+def _message_of(error: Any) -> str:
     if isinstance(error, dict):
         inner = error.get("message") or error.get("error") or error.get("detail")
-        return message_of(inner) if isinstance(inner, dict) else str(inner or error)
+        return _message_of(inner) if isinstance(inner, dict) else str(inner or error)
     return "" if error is None else str(error)
 
 

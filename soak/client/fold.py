@@ -58,6 +58,10 @@ class Fold:
         self.reasoning: list[str] = []
         self.refusal: list[str] = []
         self.calls: dict[int, CallParts] = {}
+        self._call_of_id: dict[str, int] = {}
+        self._last_call = 0
+        self._next_call = 0
+        self._choice_index: int | None = None
         self.token_ids: list[int] | None = None
         self.logprobs: list[Logprob] | None = None
         self.finish_reason: str | None = None
@@ -89,12 +93,20 @@ class Fold:
             if event.usage is None and event.choices is None:
                 self.defects["odd_event"] = None
             return None
-        choice = event.choices[0]
-        if choice.index != 0 or len(event.choices) > 1:
+        choice = self._ours(event.choices)
+        if choice is None or len(event.choices) > 1:
             self.defects["extra_choice"] = None
-            if choice.index != 0:
-                return None
-        return self._choice(choice, at)
+        return None if choice is None else self._choice(choice, at)
+
+    def _ours(self, choices: list[Choice]) -> Choice | None:
+        """Return the choice with index 0 (or the only one, whatever its index), and then always that of this index."""
+        if self._choice_index is None:
+            lone = len(choices) == 1
+            self._choice_index = (choices[0].index or 0) if lone else 0
+        for choice in choices:
+            if (choice.index or 0) == self._choice_index:
+                return choice
+        return None
 
     def _choice(self, choice: Choice, at: float) -> Chunk | None:
         ids = choice.token_ids
@@ -106,7 +118,7 @@ class Fold:
             self.logprobs = self.logprobs or []
             self.logprobs.extend(token.fact() for token in choice.logprobs.content)
         delta = choice.delta or _NOTHING
-        content = delta.content or ""
+        content = delta.content_text
         reasoning = delta.reasoning_content or delta.reasoning or ""
         refusal = delta.refusal or ""
         calls = self._calls(delta.tool_calls) if delta.tool_calls else ()
@@ -157,21 +169,38 @@ class Fold:
     def _calls(self, deltas: list[CallDelta]) -> tuple[ToolCallDelta, ...]:
         kept = []
         for position, delta in enumerate(deltas):
-            fact = delta.fact(position)
+            fact = delta.fact(self._call_index(delta, position))
+            self._last_call = fact.index
             parts = self.calls.get(fact.index)
             if parts is None:
                 if len(self.calls) >= CALLS_LIMIT:
                     self.defects["too_many_tool_calls"] = None
                     continue
                 parts = self.calls[fact.index] = CallParts()
+                self._next_call = max(self._next_call, fact.index + 1)
             parts.add(fact)
+            self._call_of_id[parts.id] = fact.index
             kept.append(fact)
         return tuple(kept)
+
+    def _call_index(self, delta: CallDelta, position: int) -> int:
+        """
+        Return which call a piece belongs to. Without an index: to that of its id, which may be a new one; without an
+        id as well, to the last call, unless it is a further named one in the same chunk.
+        """
+        if delta.index is not None:
+            return delta.index
+        if delta.id is not None and delta.id != "":
+            return self._call_of_id.get(str(delta.id), self._next_call)
+        another = position > 0 and delta.function is not None and delta.function.name
+        return self._next_call if another else self._last_call
 
     def tool_calls(self, scrub: Callable[[str], str] = str) -> tuple[ToolCall, ...]:
         """Return the calls in the order of their indices, their arguments without our secrets."""
         calls = (self.calls[index].fact() for index in sorted(self.calls))
-        return tuple(msgspec.structs.replace(call, arguments=scrub(call.arguments)) for call in calls)
+        return tuple(
+            msgspec.structs.replace(call, name=scrub(call.name), arguments=scrub(call.arguments)) for call in calls
+        )
 
     def ending(self, closed: Closed) -> Ending:
         """Return what the close of the stream means after what has come."""
@@ -204,5 +233,5 @@ def is_our_doing(ending: Ending) -> bool:
     return ending in _OUR_DOING
 
 
-def _short(text: str | None) -> str | None:
-    return None if text is None else text[:_WORD_LIMIT]
+def _short(text: str | int | None) -> str | None:
+    return None if text is None else str(text)[:_WORD_LIMIT]

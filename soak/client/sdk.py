@@ -6,7 +6,6 @@ What it cannot show: an `event: error` whose data has no `error` key is swallowe
 JSON that is nearly JSON (bytes that are not UTF-8, lone surrogates, NaN) is read as the SDK likes to.
 """
 
-import json
 from collections.abc import AsyncIterator
 from contextvars import ContextVar
 from time import perf_counter
@@ -20,6 +19,7 @@ from openai.types.chat import ChatCompletionChunk
 from soak.client.attempt import ANSWER_LIMIT_BYTES, Sink, Stream, refusal_words
 from soak.client.events import NotAnEventError, event_from
 from soak.client.lag import LoopLag
+from soak.client.limits import own_limit
 from soak.client.request import Exchange, Request
 from soak.client.retry import attempts_of
 from soak.client.target import Target
@@ -71,6 +71,7 @@ class SdkClient:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self._scrub = target.scrubber()
         self.lag = LoopLag()
         self._sdk: openai.AsyncOpenAI | None = None
 
@@ -102,7 +103,7 @@ class SdkClient:
         return stream.exchange(attempts, self.lag.since(begun))
 
     async def _attempt(self, payload: bytes, request: Request, sink: Sink) -> Stream:
-        stream = Stream(request, sink, self.target.scrub)
+        stream = Stream(request, sink, self._scrub)
         watch = Watch(request.deadlines, stream)
         token = _current.set(stream)
         try:
@@ -110,9 +111,11 @@ class SdkClient:
                 await self._send(payload, request, stream)
         except TimeoutError:
             stream.close(watch.fired or "broken", watch.words())
-        except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL, json.JSONDecodeError) as error:
+        except (openai.OpenAIError, httpx2.HTTPError, httpx2.InvalidURL, OSError) as error:
+            if (ours := own_limit(error)) is not None:
+                raise ours from None
             _failed(stream, error)
-        except NotAnEventError as error:
+        except (NotAnEventError, RecursionError, ValueError) as error:  # ValueError: what the SDK calls no JSON
             stream.close("malformed", str(error))
         except _TooLargeError:
             stream.close("too_large", f"the answer passed {ANSWER_LIMIT_BYTES} bytes")
@@ -144,7 +147,7 @@ class SdkClient:
 
 async def _read(answer: openai.AsyncStream[ChatCompletionChunk], stream: Stream) -> None:
     async for chunk in answer:
-        stream.take(event_from(chunk.to_dict()), perf_counter())
+        stream.take(event_from(chunk.to_dict(warnings=False)), perf_counter())
         if stream.closed is not None:
             return
     stream.fold.done = b"data: [DONE]" in stream.raw.joined()[-200:]
@@ -155,8 +158,6 @@ def _failed(stream: Stream, error: Exception) -> None:
     if isinstance(error, openai.APIStatusError):
         stream.head(error.status_code, error.response.headers)
         stream.close("http_error", refusal_words(error.status_code, error.response.content))
-    elif isinstance(error, json.JSONDecodeError):
-        stream.close("malformed", str(error))
     elif isinstance(error, openai.APIError) and not isinstance(error, openai.APIConnectionError):
         stream.close("error_event", str(error.message))
     else:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Self
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from soak.client.scrub import Scrub
 from soak.errors import UsageError
 
 _KNOWN_TAIL = re.compile(r"/(chat/completions|completions|models)$")
@@ -57,7 +58,7 @@ class Target:
         Return the target at `url`: `http://host:port`, `…/v1` and `…/v1/chat/completions` are the same one.
 
         Credentials in the URL become basic authentication. Raises `UsageError` for anything but http and https, a
-        query, or no host.
+        query, no host, or a key that cannot be sent in a header.
         """
         parts = _split(url)
         path = _KNOWN_TAIL.sub("", parts.path.rstrip("/")).rstrip("/")
@@ -68,7 +69,7 @@ class Target:
             base_url=f"{parts.scheme}://{host}{root}",
             api_path=api or "/v1",
             model=model,
-            api_key=Secret(api_key) if api_key else None,
+            api_key=_key(api_key),
             basic=_basic(parts),
         )
 
@@ -84,11 +85,13 @@ class Target:
         return {"authorization": f"Basic {self.basic.reveal()}"} if self.basic is not None else {}
 
     def scrub(self, text: str) -> str:
-        """Return `text` with each secret of this target replaced by '***'."""
-        for secret in (self.api_key, self.basic):
-            if secret is not None:
-                text = text.replace(secret.reveal(), "***")
-        return text
+        """Return words about this target with its secrets replaced by '***' (see `Scrub` for what is replaced)."""
+        return self.scrubber().words(text)
+
+    def scrubber(self) -> Scrub:
+        """Return what takes the secrets of this target out of what comes back; make it once, and use it often."""
+        api_key, basic = (None if one is None else one.reveal() for one in (self.api_key, self.basic))
+        return Scrub(api_key=api_key, basic=basic)
 
     def __str__(self) -> str:
         return self.base_url
@@ -98,13 +101,27 @@ def _split(url: str) -> SplitResult:
     try:
         parts = urlsplit(url.strip())
         port_is_fine = parts.port is None or parts.port > 0
-    except ValueError as error:
-        raise _not_a_target(url, str(error)) from None
+    except ValueError:  # its words may quote the password
+        raise _not_a_target(url, "its host or its port cannot be read") from None
     if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_fine:
         raise _not_a_target(url, "it is not an http or https URL with a host")
     if parts.query or parts.fragment:
         raise _not_a_target(url, "it has a query or a fragment")
+    if "@" in parts.path:
+        raise _not_a_target(url, "there is an '@' after its host; a '/' in a password is written %2F")
     return parts
+
+
+def _key(api_key: str | None) -> Secret | None:
+    """Return the key without the line break that a file or a shell leaves at its end, None if nothing is left."""
+    key = (api_key or "").strip()
+    if not key.isascii() or not key.isprintable():
+        raise UsageError(
+            "the API key in SOAK_API_KEY cannot be sent",
+            why="it has a line break, a control character or a character beyond ASCII, which no header may hold",
+            hint="set SOAK_API_KEY to the key alone",
+        )
+    return Secret(key) if key else None
 
 
 def _basic(parts: SplitResult) -> Secret | None:
@@ -115,5 +132,8 @@ def _basic(parts: SplitResult) -> Secret | None:
 
 
 def _not_a_target(url: str, why: str) -> UsageError:
-    shown = re.sub(r"//[^/@]*@", "//", url)[:200]
+    scheme = re.match(r"\s*(?:https?|ftp)://", url)
+    _, at, rest = url.rpartition("@")  # a password may hold anything, so nothing before the last '@' is shown
+    place = re.split("[?#]", (scheme[0] if scheme else "") + rest if at else url)[0]  # a query may hold a key
+    shown = place.strip()[:200]
     return UsageError(f"{shown!r} cannot be a target", why=why, hint="give a base URL such as http://127.0.0.1:8000")

@@ -12,6 +12,7 @@ import msgspec
 
 from soak.client.attempt import Sink, Stream, refusal_words
 from soak.client.lag import LoopLag
+from soak.client.limits import own_limit
 from soak.client.refusal import excerpt
 from soak.client.request import Exchange, Request
 from soak.client.retry import attempts_of
@@ -51,6 +52,7 @@ class WireClient:
 
     def __init__(self, target: Target) -> None:
         self.target = target
+        self._scrub = target.scrubber()
         self.lag = LoopLag()
         self._session: aiohttp.ClientSession | None = None
 
@@ -84,7 +86,8 @@ class WireClient:
         Send one turn and return what came back, after as many attempts as its `retries` allow.
 
         `sink` is given each chunk as it is read and returns True to have the stream closed (ending "cut"). A sink that
-        raises ends the exchange with its exception.
+        raises ends the exchange with its exception. Raises `UsageError` where a limit of our own machine, such as that
+        on open files, let no connection come about: that tells nothing about the server.
         """
         payload = encode_body(request.body)
         begun = perf_counter()
@@ -92,7 +95,7 @@ class WireClient:
         return stream.exchange(attempts, self.lag.since(begun))
 
     async def _attempt(self, payload: bytes, request: Request, sink: Sink) -> Stream:
-        stream = Stream(request, sink, self.target.scrub)
+        stream = Stream(request, sink, self._scrub)
         watch = Watch(request.deadlines, stream)
         try:
             async with watch:
@@ -100,7 +103,9 @@ class WireClient:
         except TimeoutError as error:
             stream.taken = watch.fired is not None
             stream.close(watch.fired or "broken", watch.words() if watch.fired else f"no connection: {error}")
-        except aiohttp.ClientError as error:
+        except (aiohttp.ClientError, OSError) as error:
+            if (ours := own_limit(error)) is not None:
+                raise ours from None
             _broke(stream, error)
         except ValueError as error:  # aiohttp's for a head or a chunk size that is no HTTP
             stream.close("malformed", f"not HTTP: {error}")
@@ -163,7 +168,7 @@ def _excerpt(body: bytes) -> str:
     return excerpt(body.decode("utf-8", "replace"), 300)
 
 
-def _broke(stream: Stream, error: aiohttp.ClientError) -> None:
+def _broke(stream: Stream, error: aiohttp.ClientError | OSError) -> None:
     """Tell a server that does not speak HTTP, or a certificate that will not get better, from a broken connection."""
     words = f"{type(error).__name__}: {error}"
     if isinstance(error, aiohttp.ClientResponseError):

@@ -14,7 +14,7 @@ class StreamClient(Protocol):
         """
         Stream one answer; `sink` sees each chunk and returns True to have the stream closed.
 
-        Never raises for the server's faults.
+        Never raises for the server's faults; raises `UsageError` where a limit of our own machine is met.
         """
         ...
 

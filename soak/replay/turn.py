@@ -14,6 +14,7 @@ import msgspec
 
 from soak.classify import Context, Settings, TurnJudge
 from soak.client import Exchange, Request, compose, context_limit_of
+from soak.errors import UsageError
 from soak.facts import Chunk, Episode, Judgement, Node, Record, Scenario, Started, Turn, TurnKey, digest_of, text_of
 from soak.replay.arm import Arm
 from soak.replay.fit import Room
@@ -85,6 +86,9 @@ class TurnRunner:
             record = await self._sent(arm, job, body, room)
         except asyncio.CancelledError:
             self._broken_off(job, "stopped by us while the answer was streaming")
+            raise
+        except UsageError as ours:  # a limit of this machine, met in mid-run: no fault of the server's
+            self._broken_off(job, ours.what)
             raise
         if record.observation is not None and record.observation.ending in _SUSPICIOUS:
             await arm.gate.suspect()

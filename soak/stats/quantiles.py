@@ -44,10 +44,12 @@ def quantile_limits(
     seen = np.sort(np.concatenate((np.asarray(values, dtype=float), np.asarray(above, dtype=float))))
     unbounded = np.concatenate((np.sort(np.asarray(values, dtype=float)), np.full(len(above), np.inf)))
     tail = (1 - confidence) / 2
-    ranks = np.arange(count + 1)
+    reach = 10 * math.sqrt(count * fraction * (1 - fraction)) + 10
+    first = max(0, math.floor(count * fraction - reach))
+    ranks = np.arange(first, min(count, math.ceil(count * fraction + reach)) + 1)
     mass = special.bdtr(ranks, count, fraction)  # P(at most `rank` values lie below the true quantile)
-    low = int(np.searchsorted(mass, tail, side="right")) - 1  # the largest rank with P(fewer lie below) at most tail
-    high = int(np.searchsorted(mass, 1 - tail))
+    low = first + int(np.searchsorted(mass, tail, side="right")) - 1  # the largest rank with P(fewer below) ≤ tail
+    high = first + int(np.searchsorted(mass, 1 - tail))
     return QuantileLimits(
         value=_finite(_interpolated(unbounded, fraction)),
         low=float(seen[low]) if low >= 0 else None,

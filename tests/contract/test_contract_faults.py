@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from fakes import FAULTS, FakeServer, one
+from fakes import FAULTS, End, FakeServer, Head, Script, Send, one, sse
 
 from soak.client import Target, WireClient
 from soak.client.sdk import SdkClient
@@ -66,6 +66,41 @@ async def test_both_paths_see_the_same(fake: FakeServer, opened: Any) -> None:
     names = ("ending", "content", "reasoning", "tool_calls", "finish_reason", "token_ids", "chunks", "defects")
     for name in names:
         assert getattr(found[0], name) == getattr(found[1], name), name
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        *(b'{"error":' + b"[" * depth + b"]" * depth + b"}" for depth in (*range(900, 1000, 7), 100_000)),
+        b'{"error":' + b'{"message":' * 900 + b"1" + b"}" * 901,
+        b'{"choices":[],"x":' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"error":' + b"9" * 5000 + b"}",
+    ],
+    ids=lambda data: f"{data[:12].decode()}-{len(data)}",
+)
+async def test_one_hostile_event_is_an_ending(client_class: Any, fake: FakeServer, opened: Any, data: bytes) -> None:
+    """An event nested to any depth, or with a number of any length, ends the answer and raises nothing."""
+    async with opened(fake.url) as served, client_class(served.target) as client:
+        fake.policy = lambda ask: Script([Head(), Send(b"data: " + data + b"\n\n"), End()])
+        observation = (await client.exchange(served.request(), lambda chunk: False)).observation
+    assert observation.ending in ("error_event", "malformed")
+
+
+async def test_odd_chunks_are_read_alike(client_class: Any, fake: FakeServer, opened: Any) -> None:
+    """Choices in another order, calls without an index, numbers as ids and content in parts: either path copes."""
+    first = {"index": 1, "delta": {"content": "x"}}, {"index": 0, "delta": {"content": "a"}}
+    parts = [{"index": 0, "delta": {"content": [{"type": "text", "text": "b"}]}}]
+    calls = [
+        [{"index": 0, "delta": {"tool_calls": [{"id": number, "function": {"name": "f", "arguments": "{}"}}]}}]
+        for number in (1, 2)
+    ]
+    final = [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]
+    payloads = [sse({"id": 5, "choices": list(one)}) for one in (first, parts, *calls, final)]
+    async with opened(fake.url) as served, client_class(served.target) as client:
+        fake.policy = lambda ask: Script([Head(), *map(Send, payloads), Send(sse(b"[DONE]")), End()])
+        observation = (await client.exchange(served.request(), lambda chunk: False)).observation
+    assert (observation.content, observation.request_id) == ("ab", "5")
+    assert [(call.id, call.arguments) for call in observation.tool_calls] == [("1", "{}"), ("2", "{}")]
 
 
 async def test_a_server_that_returns_is_found_again(client_class: Any, fake: FakeServer, opened: Any) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from soak.client.attempt import Stream
 from soak.client.events import NotAnEventError, decode_event
 from soak.client.request import Request
+from soak.client.scrub import Scrub
 from soak.client.sse import ServerEvent, SseParser
 from soak.facts import Chunk, Deadlines, Retries, TurnKey, encode
 
@@ -96,7 +97,7 @@ def folded(pieces: Sequence[bytes]) -> tuple[Stream, list[Chunk]]:
         retries=Retries(),
         max_tokens=1,
     )
-    stream = Stream(request, lambda chunk: bool(chunks.append(chunk)), str)
+    stream = Stream(request, lambda chunk: bool(chunks.append(chunk)), Scrub(api_key=None, basic=None))
     for piece in pieces:
         if stream.closed is None:
             stream.feed(piece, 1.0)

@@ -1,7 +1,9 @@
 """Asking a server what it is."""
 
+import json
+
 import pytest
-from fakes import FakeEngine, FakeServer, Head, Raw, Script
+from fakes import End, FakeEngine, FakeServer, Head, Raw, Script, Send, status
 
 from soak.client import Desk, NoAnswer, Target, discover
 from soak.errors import TargetError
@@ -67,6 +69,43 @@ async def test_the_model_is_asked_for_where_there_is_a_choice() -> None:
         assert "--model" in error.hint
         assert (await found(server, model="other")).model == "other"
         assert "nowhere" in (await refusal(server, model="nowhere")).what
+
+
+async def test_a_model_that_is_not_listed_is_refused_with_near_names() -> None:
+    """A server that would answer any name is still not asked for one it does not list; near names are shown."""
+    async with FakeServer(engine=FakeEngine(more_models=("llama-8b", "llama-70b"))) as server:
+        server.policy = lambda ask: status(418, "was asked")
+        error = await refusal(server, model="llama-7b")
+        assert "llama-7b" in error.what
+        assert "it lists 3: llama-70b, llama-8b" in error.why
+        assert "fake-model" not in error.why
+        assert "--model" in error.hint
+        assert not server.chats
+
+
+async def test_ten_thousand_models_are_all_known() -> None:
+    """The count is right, and a model far down the list has its context length."""
+    cards = [{"id": "fake-model" if at == 9000 else f"m{at}", "max_model_len": at + 1} for at in range(10_000)]
+    async with FakeServer() as server:
+        server.fixed["/v1/models"] = (200, "application/json", json.dumps({"data": cards}).encode())
+        assert "it lists 10000: m0, m1" in (await refusal(server)).why
+        found_ = await found(server, model="fake-model")
+        assert found_.context_tokens == 9001
+        assert len(found_.models) == 1000
+
+
+async def test_a_key_repeated_in_a_page_is_not_shown() -> None:
+    """A page, its content type and a stream that repeat the key do not get it into an error."""
+    key = "sk-very-secret-1234"
+    async with FakeServer() as server:
+        server.fixed["/v1/models"] = (500, f"text/{key}", f"no {key}".encode())
+        error = await refusal(server, api_key=key)
+        assert "no ***" in error.why
+        assert key not in "".join(error.lines())
+        del server.fixed["/v1/models"]
+        server.policy = lambda ask: Script([Head(), Send(f"data: you sent {key}\n\n".encode()), End()])
+        error = await refusal(server, api_key=key)
+        assert "you sent ***" in error.why
 
 
 async def test_a_key_is_asked_for() -> None:

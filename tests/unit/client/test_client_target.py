@@ -57,7 +57,44 @@ def test_credentials_are_used_and_never_shown() -> None:
 
 def test_a_secret_shows_three_stars() -> None:
     """A secret prints as '***' in every form and is scrubbed from any text."""
-    secret = Secret("sk-1")
+    secret = Secret("sk-12345")
     assert f"{secret} {secret!r} {[secret]}" == "*** *** [***]"
-    assert secret.reveal() == "sk-1"
-    assert Target("http://h", api_key=secret).scrub("key sk-1!") == "key ***!"
+    assert secret.reveal() == "sk-12345"
+    assert Target("http://h", api_key=secret).scrub("key sk-12345!") == "key ***!"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://bob:hunter2/pw@h",
+        "bob:hunter2@host:8000",
+        "http://bob:8000/hunter2@h",
+        "http://bob:hunter2@h:port",
+        "http://bob:pw@hunter2@h:99999",
+        "http://bob:hunter2?x@h",
+        "gopher://bob:hunter2@h",
+        "http://h?key=hunter2",
+    ],
+)
+def test_a_password_in_a_malformed_url_is_not_shown(url: str) -> None:
+    """However a URL with credentials is misspelt, its refusal shows nothing that stands before the last '@'."""
+    with pytest.raises(UsageError) as caught:
+        Target.parse(url)
+    shown = "".join(caught.value.lines())
+    assert "hunter2" not in shown
+    assert "bob" not in shown
+
+
+@pytest.mark.parametrize("key", ["a\nb", "a\x00b", "a\x7fb", "ключ", "kéy"])
+def test_a_key_that_no_header_can_hold_is_refused(key: str) -> None:
+    """A key with a line break, a control character or one beyond ASCII is a usage error that names SOAK_API_KEY."""
+    with pytest.raises(UsageError, match="SOAK_API_KEY") as caught:
+        Target.parse("http://h", api_key=key)
+    assert key not in "".join(caught.value.lines())
+    assert caught.value.__cause__ is None
+
+
+def test_the_line_break_after_a_key_is_dropped() -> None:
+    """A key read from a file is sent without the line break at its end; one of spaces only is none."""
+    assert Target.parse("http://h", api_key="sk-1\r\n").headers() == {"authorization": "Bearer sk-1"}
+    assert Target.parse("http://h", api_key=" \n").api_key is None

@@ -9,6 +9,8 @@ from fakes import Ask, FakeEngine, FakeServer, Head, Reset, Script, one
 from rigs.replaying import JumpClock, Rig, conversation, scenario, until
 
 from soak.classify import TurnJudge
+from soak.client import WireClient
+from soak.errors import UsageError
 from soak.facts import Budget, Sampling
 from soak.replay import Gate, Switch
 
@@ -112,3 +114,22 @@ async def test_a_stale_answer_does_not_shut_the_gate_again() -> None:
     assert await gate.passed()
     assert told == ["server_down", "server_back"]
     await gate.close()
+
+
+async def test_a_limit_of_our_own_ends_the_run_and_blames_nobody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Running out of open files closes the turn as indeterminate and ends the run with words; resume goes on."""
+
+    async def no_more_files(*_: Any) -> None:
+        raise UsageError("our own limit on open files is reached", why="errno 24", hint="ulimit -n")
+
+    rig = Rig(tmp_path / "run", scenario(), [conversation("a", 2)])
+    async with FakeServer() as server:
+        with monkeypatch.context() as patch:
+            patch.setattr(WireClient, "exchange", no_more_files)
+            with pytest.raises(UsageError, match="open files"):
+                await rig.sit({"candidate": server})
+        assert rig.outcomes() == {"indeterminate": 1}
+        await rig.sit({"candidate": server})
+    rig.assert_all_done()
