@@ -238,7 +238,7 @@ def test_a_scenarios_problems_are_one_error(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_other_ends_of_a_command(capsys: pytest.CaptureFixture[str]) -> None:
-    """Ctrl-C is 130; what the system refuses, and a bug of ours, are 70 and never a verdict; a result is its own code."""
+    """Ctrl-C is 130; what the system refuses, and a bug of ours, are 70 and no verdict; a result is its own code."""
 
     def interrupted() -> int:
         raise KeyboardInterrupt

@@ -237,6 +237,6 @@ def test_an_override_that_nests_without_end_is_refused(tmp_path: Path) -> None:
     """A dotted key of thousands of words is a problem like any other, and no recursion error."""
     path = tmp_path / "s.yaml"
     path.write_text("name: x\nquestion: q\nduration: d\ncorpus: c\n")
-    with pytest.raises(ScenarioError, match="at most 17 words|cannot be used") as caught:
+    with pytest.raises(ScenarioError, match="cannot be used") as caught:
         load_scenario(path, {"extra_body." + "a." * 1500 + "b": "1"})
     assert any("at most 17 words" in problem for problem in caught.value.problems)
