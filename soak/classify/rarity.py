@@ -22,8 +22,8 @@ def rare_from(codes: Codes, settings: Settings) -> int | None:
     """
     Return the token from which on the end of an answer is salad of rare tokens, to a window; None if it is not.
 
-    In at least two windows up to the end too many tokens are rare and occur once in the whole answer. Since ids need not
-    be merge ranks, one of two things must show it besides: the tokens that recur are the low ones, or none recurs.
+    In at least two windows up to the end too many tokens are rare and occur once in the whole answer. Since ids need
+    not be merge ranks, one of two things must show it besides: the tokens that recur are the low ones, or none recurs.
     """
     size = int(settings.rare_window_tokens)
     windows = len(codes) // size if size else 0
