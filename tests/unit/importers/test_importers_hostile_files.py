@@ -162,11 +162,13 @@ with path.open("w") as file:
         number += 1
 """
 READER = """
-import resource, sys
+import sys
 from pathlib import Path
 from soak.app.corpora import import_into
 report, = import_into([Path(sys.argv[1])], Path(sys.argv[2]), None)
-print(report.episodes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+# VmHWM and not ru_maxrss, which on Linux begins with the peak of the process that started this one
+status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines() if ":" in line)
+print(report.episodes, int(status["VmHWM"].split()[0]) // 1024)
 """
 
 
