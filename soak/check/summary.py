@@ -291,7 +291,11 @@ def _classes(_scenario: Scenario, arm: ArmSummary, _state: str) -> Opinion:
     if not arm.turns.finished:
         return Opinion("unknown", ("no turn finished",))
     names = ("garbage_loop", "early_stop")
-    return Opinion("pass", tuple(events_sentence(name, getattr(arm.turns, name), arm.turns.finished) for name in names))
+    said = [events_sentence(name, getattr(arm.turns, name), arm.turns.finished) for name in names]
+    if arm.turns.max_tokens * 2 > arm.turns.finished:
+        cut = f"{arm.turns.max_tokens} of {arm.turns.finished} finished turns"
+        said.append(f"max_tokens {cut}: most answers were cut at the cap, and how they would have ended is not known")
+    return Opinion("pass", tuple(said))
 
 
 def _thresholds(scenario: Scenario, arm: ArmSummary, _state: str) -> Opinion:

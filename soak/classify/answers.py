@@ -153,5 +153,5 @@ def _wrong(where: str, why: str) -> TranscriptError:
     return TranscriptError(
         f"{where} is not an answer to classify",
         why=why[:300],
-        hint="each line is one JSON object with an id; `soak classify --help` shows an example",
+        hint='a line is one object: {"id": "1", "output": "text", "finish_reason": "stop"}; see `soak classify --help`',
     )

@@ -138,7 +138,7 @@ def _at_limit(observation: Observation) -> Finding:
         kind="token_limit",
         onset_char=len(observation.content),
         confidence=1.0,
-        text=f"{after}the token limit ended a sane text",
+        text=f"{after}the token limit ended it; no loop or salad was found",
     )
 
 
@@ -149,7 +149,7 @@ def _judgement(name: TurnClass, deciding: list[Finding], others: list[Finding]) 
 
 def _ok(notes: list[Finding]) -> Judgement:
     findings = tuple(_cleaned(finding) for finding in notes[:_MAX_FINDINGS])
-    reason = f"usable; noted: {findings[0].text}" if findings else "a usable answer"
+    reason = f"no fault found; noted: {findings[0].text}" if findings else "no fault found"
     return Judgement(class_="ok", reason=reason, findings=findings)
 
 

@@ -90,15 +90,15 @@ class Board:
 
 
 def finding_line(record: Record) -> str | None:
-    """Return one line about a turn that is not ok, safe to print; None for one that is."""
+    """Return one line about a turn worth looking at, safe to print; None for one that is ok or met its cap."""
     if record.judgement is None:
         return (
             f"{record.key} {record.outcome}: {escape_terminal(record.reason or '')}"
             if record.outcome != "skipped"
             else None
         )
-    if record.judgement.class_ == "ok":
-        return None
+    if record.judgement.class_ in ("ok", "max_tokens"):
+        return None  # the counts tell how many; each one on a line of its own would hide the turns to look at
     return f"{record.key} {record.judgement.class_}: {escape_terminal(record.judgement.reason)}"
 
 

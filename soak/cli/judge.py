@@ -33,6 +33,12 @@ HtmlOption = Annotated[
 ]
 
 
+_CLASSIFY_EXAMPLE = (
+    "Example: soak classify answers.jsonl --json, where a line is"
+    ' {"id": "1", "output": "the the the", "finish_reason": "length", "max_tokens": 4096}'
+)
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command("check", epilog="Example: soak check runs/swe_agent-20260101-120000-9f3a --json")(
@@ -41,7 +47,7 @@ def register(app: typer.Typer) -> None:
     app.command("compare", epilog="Example: soak compare runs/before runs/after --markdown")(command(compare_command))
     app.command("report", epilog="Example: soak report runs/mine --html report.html")(command(report_command))
     app.command("show", epilog="Example: soak show runs/mine smoke-1:2:0:candidate")(command(show_command))
-    app.command("classify", epilog="Example: soak classify answers.jsonl --json")(command(classify_command))
+    app.command("classify", epilog=_CLASSIFY_EXAMPLE)(command(classify_command))
 
 
 def check_command(

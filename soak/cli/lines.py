@@ -35,7 +35,7 @@ class LineView:
             run=str(opening.folder),
             scenario=opening.scenario.name,
             arms=[card.name for card in opening.manifest.arms],
-            planned_turns=opening.planned_turns,
+            **({} if opening.planned_turns is None else {"planned_turns": opening.planned_turns}),
         )
 
     def started(self, key: TurnKey) -> None:

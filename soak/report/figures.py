@@ -1,5 +1,7 @@
 """Numbers as people read them; an unknown number is "–", never 0."""
 
+import math
+
 UNKNOWN = "–"
 
 
@@ -15,6 +17,11 @@ def share(value: float | None) -> str:
     per_cent = value * 100
     digits = 0 if per_cent in (0.0, 100.0) else 2 if per_cent < 1 else 1
     return f"{per_cent:.{digits}f} %"
+
+
+def bound(value: float | None) -> str:
+    """Return an upper bound as per cent, rounded up to one decimal: never tighter than computed."""
+    return UNKNOWN if value is None else f"{min(math.ceil(value * 1000 - 1e-9) / 10, 100.0):.1f} %"
 
 
 def decimal(value: float | None, digits: int = 2) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from soak.facts import CLASSES, ArmSummary, Summary, TurnClass
 from soak.report.escape import escape_terminal, one_line
-from soak.report.figures import UNKNOWN, count, decimal, milliseconds, seconds, share
+from soak.report.figures import UNKNOWN, bound, count, decimal, milliseconds, seconds, share
 from soak.report.style import Style
 from soak.report.table import terminal_table
 
@@ -66,8 +66,8 @@ def _classes(arms: Mapping[str, ArmSummary], style: Style) -> list[str]:
 
 
 def _class_cells(arm: ArmSummary, class_: TurnClass) -> tuple[str, str, str, str]:
-    bound = "" if class_ == "ok" else share(arm.rate_upper95.get(class_))
-    return count(getattr(arm.turns, class_)), share(arm.rate.get(class_)), bound, seconds(arm.busy_s.get(class_))
+    below = "" if class_ == "ok" else bound(arm.rate_upper95.get(class_))
+    return count(getattr(arm.turns, class_)), share(arm.rate.get(class_)), below, seconds(arm.busy_s.get(class_))
 
 
 def _finished_cells(arm: ArmSummary) -> tuple[str, str, str, str]:

@@ -134,7 +134,8 @@ def finding_line(finding: Finding, width: int) -> str:
         parts.append(f"period {count(finding.period_tokens)} tokens")
     if finding.copies is not None:
         parts.append(f"{finding.copies:.4g} copies")
-    parts.append(f"covers {share(finding.covered)}")
+    if finding.covered:
+        parts.append(f"covers {share(finding.covered)}")
     text = f": {one_line(finding.text, max(width, 60))}" if finding.text else ""
     return f"  {one_line(finding.kind, 40)} in {finding.where} ({', '.join(parts)}){text}"
 
