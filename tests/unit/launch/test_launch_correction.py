@@ -8,7 +8,8 @@ import pytest
 from soak.errors import LaunchError
 from soak.launch import LOCAL, prepare
 from soak.launch.install import correct
-from soak.launch.progress import Step, quiet
+from soak.launch.prepare import quiet
+from soak.launch.progress import Step
 from soak.launch.spec import Correction
 
 MEND = Correction(file="engine/sampler.py", old="a copy\n", new="the output\n")
