@@ -15,8 +15,9 @@ from soak.launch.spec import Correction
 MEND = Correction(file="engine/sampler.py", old="a copy\n", new="the output\n")
 EXPANDS = """
 import torch
-from vllm.v1.sample.rejection_sampler import expand_batch_to_tokens
-expanded = expand_batch_to_tokens(torch.tensor([0.5, 0.0, 0.25]), torch.tensor([2, 3, 6], dtype=torch.int32), 6, 0, 1)
+from vllm.utils.cpu_triton_utils import _expand_kernel_impl
+expanded = torch.full((6,), -1.0)
+_expand_kernel_impl(expanded, torch.tensor([0.5, 0.0, 0.25]), torch.tensor([2, 3, 6], dtype=torch.int32), 0, 1)
 assert expanded.tolist() == [0.5, 0.5, 1.0, 0.25, 0.25, 0.25], expanded
 """
 
