@@ -4,7 +4,7 @@ ATIF, the Agent Trajectory Interchange Format of Harbor (v1.0 to v1.8), and file
 An agent step holds the calls and their results: it becomes an answer and tool messages. Results without
 `source_call_id` are joined by place; a step with results but without calls was a text agent's, so its results are user
 messages. Copied context and steps without a model call are no turns. A system step about a summary ends a context.
-Steps of side chains are conversations of their own, as are embedded subagents. Lenient: `id` and `name` for
+Steps of side chains are conversations of their own, as are embedded side agents. Lenient: `id` and `name` for
 `tool_call_id` and `function_name`, and results in system steps before the answer that calls.
 """
 
@@ -59,7 +59,7 @@ def _root(root: dict[str, Any], name: str, tally: Tally, depth: int) -> Iterator
             yield episode
     for inner in mappings(root.get("subagent_trajectories")):
         if depth < _DEPTH_MAX:
-            yield from _root(inner, f"{name}.subagent", tally, depth + 1)
+            yield from _root(inner, f"{name}.side_agent", tally, depth + 1)
 
 
 def _chain_of(step: dict[str, Any]) -> str:
@@ -193,6 +193,6 @@ def _meta(root: dict[str, Any], agent: dict[str, Any], chain: str) -> dict[str, 
         "agent_version": text(agent.get("version")),
         "request": request,
         "continued": text(root.get("continued_trajectory_ref")),
-        "subagent": chain,
+        "side_agent": chain,
     }
     return {key: value for key, value in meta.items() if value}

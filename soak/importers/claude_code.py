@@ -6,7 +6,7 @@ block; parallel calls hang off each other, so replies are put together by id, no
 writes what was before once more, with new uuids but the same message and tool ids, and keeps only one call of each
 parallel group: what is known already is not taken again, so the session as it was first sent stays. User messages
 on a branch that was left before any answer are dropped; where answers were rolled back, a new context begins. Lines
-of subagents (`isSidechain`) are conversations of their own. `<synthetic>` replies were written by the program, not by
+of side agents (`isSidechain`) are conversations of their own. `<synthetic>` replies were written by the program, not by
 a model. A compaction's summary replaces what stood before it. System prompt and tools are not in the file.
 """
 
@@ -37,7 +37,7 @@ def recognises(value: Any) -> bool:
 
 
 def read(entries: Iterable[Entry], name: str, tally: Tally) -> Iterator[Episode]:
-    """Yield the episode of a session, and one for each subagent whose lines are in its file."""
+    """Yield the episode of a session, and one for each side agent whose lines are in its file."""
     sessions: dict[str, _Session] = {}
     chains: dict[str, str] = {}
     for entry in whole(entries):
@@ -59,7 +59,7 @@ FORMAT = Format(name="claude-code", recognises=recognises, read=read)
 
 
 def _agent(line: dict[str, Any], chains: dict[str, str]) -> str:
-    """Return which conversation of the file a line belongs to: '' for the session, else the subagent's id."""
+    """Return which conversation of the file a line belongs to: '' for the session, else the side agent's id."""
     if not line.get("isSidechain"):
         return ""
     own, parent = line.get("uuid"), line.get("parentUuid")
@@ -124,7 +124,7 @@ class _Session:
         self._thread.extend([item.read for item in self._line])
         own = self._id or name
         if agent:
-            self._meta["subagent"] = agent
+            self._meta["side_agent"] = agent
             own = f"{own}.{agent}"
         episode = self._thread.finish(id_=own, tools=(), meta=self._meta, tally=self._tally)
         if episode is not None:

@@ -1,8 +1,8 @@
 """
-Weka's kv-cache-tester traces: a Claude Code session as block hashes and lengths, no text; with subagents inside.
+Weka's kv-cache-tester traces: a Claude Code session as block hashes and lengths, no text; with side agents inside.
 
-`in` and `out` are tokens, `hash_ids` the blocks of the prompt, local to the file. The session and each subagent become
-load-shape episodes with filler text; blocks that subagents share with the session have the same text.
+`in` and `out` are tokens, `hash_ids` the blocks of the prompt, local to the file. The session and each side agent
+become load-shape episodes with filler text; blocks that side agents share with the session have the same text.
 """
 
 from collections.abc import Iterator

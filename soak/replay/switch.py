@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Literal
 
-Reason = Literal["budget", "interrupt", "decided", "threshold", "engine_gone", "folder", "nothing_fits"]
+Reason = Literal["budget", "interrupt", "decided", "threshold", "engine_gone", "nothing_fits"]
 
 
 class Switch:
