@@ -123,12 +123,14 @@ def _watched(act: Callable[[Audience], RunResult], *, as_json: bool, log_json: b
     sink = configure(as_json=log_json)
     console = Console(stderr=True, highlight=False)
     views: list[Audience] = [LineView(sink)]
+    live = LiveView(console)
     if console.is_terminal and not log_json:
         sink.quiet = True
-        views.append(LiveView(console))
+        views.append(live)
     try:
         result = act(Together(views))
     finally:
+        live.restore()
         sink.close()
     return _render(result, as_json=as_json)
 

@@ -9,7 +9,7 @@ the only room that starts processes; each runs under a guardian (`guardian.py`) 
 from soak.launch.cache import CacheState
 from soak.launch.local import LOCAL
 from soak.launch.prepare import Prepared, prepare, state_of_cache
-from soak.launch.progress import Progress, Report
+from soak.launch.progress import Progress, Report, Step
 from soak.launch.server import RunningServer, start
 from soak.launch.spec import LaunchSpec, ModelSource, Packages
 
@@ -23,6 +23,7 @@ __all__ = [
     "Progress",
     "Report",
     "RunningServer",
+    "Step",
     "prepare",
     "start",
     "state_of_cache",

@@ -34,8 +34,9 @@ class Heard:
         self.closed = 0
         self.on_start = lambda key: None
 
-    def preparing(self, step: str, detail: str) -> None:
-        self.steps.append(step)
+    def preparing(self, step: str, detail: str, elapsed_s: float = 0.0, *, ended: bool = False) -> None:
+        if ended:
+            self.steps.append(step)
 
     def opening(self, opening: Opening) -> None:
         self.openings.append(opening)
