@@ -9,6 +9,7 @@ import signal
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from soak.app.audience import Audience
 from soak.app.sides import Side
@@ -184,6 +185,8 @@ async def _polling(sitting: Sitting) -> AsyncIterator[None]:
                 every_s=sitting.scenario.scrape_every_s,
                 wall_clock=sitting.clock.wall,
                 stop=stop,
+                on_change=partial(_metrics_changed, sitting, side.name),
+                answered=page is not None,
             )
             tasks.append(asyncio.create_task(poller))
         try:
@@ -191,6 +194,13 @@ async def _polling(sitting: Sitting) -> AsyncIterator[None]:
         finally:
             stop.set()
             await asyncio.gather(*tasks)
+
+
+def _metrics_changed(sitting: Sitting, arm: str, failure: str | None) -> None:
+    if failure is None:
+        sitting.tell("metrics_back", "the engine's metrics page answers again", arm)
+    else:
+        sitting.tell("metrics_silent", f"the engine's metrics page gives no reading any more ({failure})", arm)
 
 
 @contextmanager

@@ -232,6 +232,17 @@ def test_keys_never_reach_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert "Bearer ***" in logged
 
 
+def test_a_key_that_is_an_ordinary_word_forges_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key shorter than eight characters is taken out after `Bearer` only, by the client's own rule."""
+    monkeypatch.setenv("SOAK_API_KEY", "token")
+    sink = configure(as_json=True)
+    sink.attach(tmp_path / "soak.log")
+    structlog.get_logger().info("one token was asked for", text="refused: Bearer token")
+    sink.close()
+    (logged,) = map(json.loads, (tmp_path / "soak.log").read_text().splitlines())
+    assert (logged["event"], logged["text"]) == ("one token was asked for", "refused: Bearer ***")
+
+
 def test_a_quiet_sink_still_writes_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """While the live panel owns the terminal, log lines go to the file alone."""
     sink: LogSink = configure(as_json=False)

@@ -47,8 +47,8 @@ async def test_max_tokens_is_clamped_then_turns_are_skipped(tmp_path: Path, coun
     assert observed[0] == 300
     assert observed == sorted(observed, reverse=True)
     assert set(observed) <= set(sent)
-    assert "does not fit the context of 500" in (records[fits].reason or "")
-    assert all("begins with a prefix" in (record.reason or "") for record in records[fits + 1 :])
+    assert "the model's context holds 500" in (records[fits].reason or "")
+    assert all("an earlier turn of its conversation" in (record.reason or "") for record in records[fits + 1 :])
     assert all(record.judgement and record.judgement.class_ != "error" for record in records[:fits])
 
 
@@ -77,7 +77,7 @@ async def test_a_refusal_of_the_prompt_itself_is_a_skip(tmp_path: Path) -> None:
         await rig.sit({"candidate": server})
     rig.assert_all_done()
     assert rig.outcomes() == {"skipped": 3}
-    assert rising(rig)[0].reason == "prefix of 9000 tokens does not fit the context of 8192"
+    assert rising(rig)[0].reason == "not sent: its prompt has 9000 tokens, the model's context holds 8192"
     assert len(server.chats) == 1
 
 
