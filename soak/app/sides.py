@@ -16,6 +16,7 @@ from soak.errors import TargetError, UsageError
 from soak.facts import ArmCard, Build, Capabilities, Scenario
 from soak.launch import LOCAL, Progress, Report, RunningServer, Step, prepare, start
 from soak.scrape import parse_metrics
+from soak.store import engine_log_path
 
 LOCAL_NAME = "local"
 DEFAULT_ARM = "candidate"
@@ -127,7 +128,7 @@ def open_sides(
 def _launch(spec: ArmSpec, log_folder: Path, audience: Audience) -> RunningServer:
     report = _told_to(audience)
     prepared = prepare(LOCAL, report)
-    return start(prepared, log_path=log_folder / f"engine-{spec.name}.log", report=report)
+    return start(prepared, log_path=engine_log_path(log_folder, spec.name), report=report)
 
 
 def _told_to(audience: Audience) -> Report:
