@@ -62,7 +62,8 @@ class LineView:
 
     def event(self, event: Event) -> None:
         """Log what happened to the run."""
-        self._log.info(event.kind, arm=event.arm, text=escape_terminal(event.text))
+        whose = {} if event.arm is None else {"arm": event.arm}
+        self._log.info(event.kind, **whose, text=escape_terminal(event.text))
 
     def sample(self, sample: EngineSample) -> None:
         """Take an engine sample."""
