@@ -6,11 +6,11 @@ from rich.text import Text
 
 from soak.report import escape_terminal
 
-SIGN_OF_LIFE_S = 30.0
+SIGN_OF_LIFE_S = 60.0
 
 
 class Pulse:
-    """Whether a reader of lines is to be told of a step now: when it ends, and every 30 s while it goes on."""
+    """Whether a reader of lines is to be told of a step now: when it ends, and every minute while it goes on."""
 
     def __init__(self) -> None:
         self._told_s = 0.0

@@ -165,26 +165,26 @@ def test_the_live_panel_shows_numbers_and_findings(panel: tuple[LiveView, io.Str
 
 
 def steps_shown(*, terminal: bool) -> str:
-    """What a view shows of a step that takes 41 seconds and one that never ends."""
+    """What a view shows of a step that takes 71 seconds and one that never ends."""
     screen = io.StringIO()
     view = StepView(Console(file=screen, force_terminal=terminal, width=120, color_system=None))
-    for elapsed_s in (0.0, 0.5, 30.5, 31.0):
+    for elapsed_s in (0.0, 0.5, 60.5, 61.0):
         view.preparing("torch", "torch==2 [cpu]", elapsed_s)
-    view.preparing("torch", "torch==2 [cpu]", 41.3, ended=True)
+    view.preparing("torch", "torch==2 [cpu]", 71.3, ended=True)
     view.preparing("engine", HOSTILE)
     view.close()
     return screen.getvalue()
 
 
 def test_a_step_is_one_line_with_its_duration() -> None:
-    """Without a terminal a step is one line when it has ended, and a sign of life for each half minute before."""
-    assert steps_shown(terminal=False).splitlines() == ["torch: torch==2 [cpu] … 30 s", "torch: torch==2 [cpu] · 41 s"]
+    """Without a terminal a step is one line when it has ended, and a sign of life for each minute before."""
+    assert steps_shown(terminal=False).splitlines() == ["torch: torch==2 [cpu] … 60 s", "torch: torch==2 [cpu] · 71 s"]
 
 
 def test_a_terminal_shows_the_step_that_goes_on() -> None:
     """On a terminal the step that goes on is drawn at once; foreign text in it cannot steer the terminal."""
     shown = steps_shown(terminal=True)
-    assert "torch: torch==2 [cpu] · 41 s" in shown
+    assert "torch: torch==2 [cpu] · 71 s" in shown
     assert "engine: " in shown
     assert "\x1b]0;" not in shown
     assert "\x1b[2J" not in shown
