@@ -14,8 +14,9 @@ from soak.app.audience import Audience
 from soak.client import Desk, Target, discover
 from soak.errors import TargetError, UsageError
 from soak.facts import ArmCard, Build, Capabilities, Scenario
-from soak.launch import LOCAL, Progress, RunningServer, prepare, start
+from soak.launch import LOCAL, Progress, Report, RunningServer, Step, prepare, start
 from soak.scrape import parse_metrics
+from soak.store import engine_log_path
 
 LOCAL_NAME = "local"
 DEFAULT_ARM = "candidate"
@@ -125,11 +126,16 @@ def open_sides(
 
 
 def _launch(spec: ArmSpec, log_folder: Path, audience: Audience) -> RunningServer:
-    def report(progress: Progress) -> None:
-        audience.preparing(progress.step, progress.detail)
-
+    report = _told_to(audience)
     prepared = prepare(LOCAL, report)
-    return start(prepared, log_path=log_folder / f"engine-{spec.name}.log", report=report)
+    return start(prepared, log_path=engine_log_path(log_folder, spec.name), report=report)
+
+
+def _told_to(audience: Audience) -> Report:
+    def report(progress: Progress) -> None:
+        audience.preparing(progress.step, progress.detail, progress.elapsed_s, ended=progress.ended)
+
+    return report
 
 
 def _side(
@@ -144,8 +150,9 @@ def _side(
 ) -> Side:
     url = server.url if server is not None else spec.target
     target = Target.parse(url, model=card.build.model if card else model, api_key=None if server else api_key)
-    audience.preparing("asking", f"what {target} is and can do")
-    capabilities = asyncio.run(ask(target, speculation_hint=server.build if server else None))
+    with Step("asking", _told_to(audience)) as step:
+        step.say(f"what {target} is and can do")
+        capabilities = asyncio.run(ask(target, speculation_hint=server.build if server else None))
     target = replace(target, model=capabilities.model)
     return Side(
         name=spec.name,

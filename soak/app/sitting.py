@@ -6,9 +6,10 @@ A run has one sitting, and one more for each resume.
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from soak.app.audience import Audience
 from soak.app.sides import Side
@@ -89,7 +90,12 @@ async def sit(sitting: Sitting) -> str:
     switch = Switch()
     async with AsyncExitStack() as stack:
         stack.enter_context(_interrupts(sitting, switch))
-        arms = {side.name: await stack.enter_async_context(_arm(sitting, side, switch)) for side in sitting.sides}
+        arms = {
+            side.name: await stack.enter_async_context(
+                open_arm(side, sitting.scenario, clock=sitting.clock, switch=switch, tell=sitting.tell)
+            )
+            for side in sitting.sides
+        }
         for arm in arms.values():
             await switch.unless_draining(_warm_up(sitting, arm))
         await stack.enter_async_context(_polling(sitting))
@@ -100,21 +106,23 @@ async def sit(sitting: Sitting) -> str:
 
 
 @asynccontextmanager
-async def _arm(sitting: Sitting, side: Side, switch: Switch) -> AsyncIterator[Arm]:
-    """Open the connections of one arm, and close them."""
-    async with Desk(side.target) as desk, open_client(side.target, sitting.scenario.client) as client:
+async def open_arm(
+    side: Side, scenario: Scenario, *, clock: Clock, switch: Switch, tell: Callable[[str, str, str | None], None]
+) -> AsyncIterator[Arm]:
+    """Open the connections of one arm, and close them; `tell` hears of its server (kind, text, arm)."""
+    async with Desk(side.target) as desk, open_client(side.target, scenario.client) as client:
         gate = Gate(
             desk,
-            clock=sitting.clock,
+            clock=clock,
             switch=switch,
-            tell=lambda kind, text: sitting.tell(kind, text, side.name),
-            return_limit_s=sitting.scenario.server_return_s,
+            tell=lambda kind, text: tell(kind, text, side.name),
+            return_limit_s=scenario.server_return_s,
         )
         meter = Meter(
             desk,
             context_tokens=side.capabilities.context_tokens,
             counts_tokens=side.capabilities.counts_tokens,
-            min_room_tokens=sitting.scenario.min_room_tokens,
+            min_room_tokens=scenario.min_room_tokens,
         )
         try:
             yield Arm(
@@ -184,6 +192,8 @@ async def _polling(sitting: Sitting) -> AsyncIterator[None]:
                 every_s=sitting.scenario.scrape_every_s,
                 wall_clock=sitting.clock.wall,
                 stop=stop,
+                on_change=partial(_metrics_changed, sitting, side.name),
+                answered=page is not None,
             )
             tasks.append(asyncio.create_task(poller))
         try:
@@ -191,6 +201,13 @@ async def _polling(sitting: Sitting) -> AsyncIterator[None]:
         finally:
             stop.set()
             await asyncio.gather(*tasks)
+
+
+def _metrics_changed(sitting: Sitting, arm: str, failure: str | None) -> None:
+    if failure is None:
+        sitting.tell("metrics_back", "the engine's metrics page answers again", arm)
+    else:
+        sitting.tell("metrics_silent", f"the engine's metrics page gives no reading any more ({failure})", arm)
 
 
 @contextmanager

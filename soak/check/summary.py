@@ -27,7 +27,7 @@ from soak.check.thresholds import broken_stop, thresholds_opinion
 from soak.check.turns import UNJUDGED, TurnFact
 from soak.check.validity import Validity, validity
 from soak.check.verdicts import Opinion, merge, sorted_reasons
-from soak.check.wording import events_sentence, number, percent, plural
+from soak.check.wording import duration, events_sentence, number, percent, plural
 from soak.errors import RunFolderError
 from soak.facts import (
     ArmCard,
@@ -45,6 +45,8 @@ MAX_INDETERMINATE = 0.1
 
 MAX_SKIPPED = 0.5
 """Above this share of planned turns that could not be sent, an arm is unknown: most of the question was not asked."""
+
+_EMBEDDED = "local"  # the target as given
 
 MAX_LOOP_LAG_MS = 250.0
 """Where our own event loop ran later than this, or than half the median time to the first token, it shows in times."""
@@ -97,6 +99,7 @@ def summarise(
             *_ask(scenario, arm, state),
             *_course(history, card.name, turns[card.name]),
             *_left_over(scenario, history, arm, state),
+            *_too_deep(card, arm),
             Opinion("pass", (*valid.states, *_client_notes(arm), *valid.notes)),
         ]
     return Summary(
@@ -185,9 +188,28 @@ def _course(history: HistoryView, arm: str, turns: Sequence[TurnFact]) -> list[O
         (unjudged, f"{plural(unjudged, 'turn')} finished without a judgement (counted as indeterminate)"),
     )
     opinions = [Opinion("unknown", (text,)) for times, text in told if times]
+    opinions += [Opinion("pass", (text,)) for text in _unread(history.events, arm)]
     if resumes:
         opinions.append(Opinion("pass", (f"the run was resumed {plural(len(resumes), 'time')}",)))
     return opinions
+
+
+def _unread(events: Sequence[Event], arm: str) -> list[str]:
+    """Return for how long the engine's metrics page was silent, and what that leaves open."""
+    silent_s, times, since = 0.0, 0, None
+    for event in events:
+        if event.kind == "metrics_silent" and event.arm == arm:
+            times, since = times + 1, event.at
+        elif since is not None and (event.kind == "ended" or (event.kind == "metrics_back" and event.arm == arm)):
+            silent_s, since = silent_s + event.at - since, None
+        elif event.kind == "resumed":  # when the sitting before was killed is not known
+            since = None
+    if not times:
+        return []
+    return [
+        f"the engine's metrics page was silent {plural(times, 'time')}, for {duration(silent_s)} in all: acceptance,"
+        " cache hits and what is concluded from their counters miss what changed in that time"
+    ]
 
 
 def _restarts(samples: Sequence[EngineSample], resumes: Sequence[float]) -> int:
@@ -206,6 +228,19 @@ def _left_over(scenario: Scenario, history: HistoryView, arm: ArmSummary, state:
     if not (counted and state == "complete" and left) or decided:
         return []
     return [Opinion("unknown", (f"{plural(left, 'planned turn')} {'was' if left == 1 else 'were'} never reached",))]
+
+
+def _too_deep(card: ArmCard, arm: ArmSummary) -> list[Opinion]:
+    """Return why the embedded build could not be sent most of the turns: nothing is broken, its model is small."""
+    context = card.capabilities.context_tokens if card.capabilities else None
+    deep = sum(turns for reason, turns in arm.skipped_reasons.items() if "context" in reason)
+    if card.given_target != _EMBEDDED or context is None or deep <= MAX_SKIPPED * arm.turns.planned:
+        return []
+    text = (
+        f"{deep} of the skipped turns are deeper than the {context:,} tokens that the embedded model holds: expected"
+        " with it, and no fault of the build; a server with a larger context is sent these turns too"
+    )
+    return [Opinion("unknown", (text,))]
 
 
 def _client_notes(arm: ArmSummary) -> tuple[str, ...]:

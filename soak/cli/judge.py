@@ -162,7 +162,8 @@ def show_command(
         return 0
     shown = show_turn(run_dir, turn)
     if not raw:
-        out(terminal_turn(shown.record, shown.prefix, shown.reference, raw=shown.raw, **terminal()))
+        kept = None if shown.raw is None else len(shown.raw)
+        out(terminal_turn(shown.record, shown.prefix, shown.reference, raw_bytes=kept, **terminal()))
         return 0
     if shown.raw is None:
         raise UsageError(

@@ -6,15 +6,17 @@ and everything it needs live in a virtual environment of their own and are never
 the only room that starts processes; each runs under a guardian (`guardian.py`) that ends it when we are gone.
 """
 
-from soak.launch.cache import CacheState
+from soak.launch.cache import CacheState, cache_home
+from soak.launch.contents import CacheEntry, cache_contents
 from soak.launch.local import LOCAL
 from soak.launch.prepare import Prepared, prepare, state_of_cache
-from soak.launch.progress import Progress, Report
+from soak.launch.progress import Progress, Report, Step
 from soak.launch.server import RunningServer, start
 from soak.launch.spec import LaunchSpec, ModelSource, Packages
 
 __all__ = [
     "LOCAL",
+    "CacheEntry",
     "CacheState",
     "LaunchSpec",
     "ModelSource",
@@ -23,6 +25,9 @@ __all__ = [
     "Progress",
     "Report",
     "RunningServer",
+    "Step",
+    "cache_contents",
+    "cache_home",
     "prepare",
     "start",
     "state_of_cache",

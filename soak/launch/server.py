@@ -2,7 +2,6 @@
 
 import http.client
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -22,10 +21,6 @@ HEALTH_TIMEOUT_S = 2.0
 TAIL_LINES = 15
 DIAGNOSIS_LINES = 200
 GRACE_S = 10.0
-
-_LOG_HEAD = re.compile(
-    r"^(\(\w+ pid=\d+\) )?(DEBUG|INFO|WARNING|ERROR) [\d: -]+\[[^\]]*\] *"
-)  # vLLM's, too long for one line
 
 
 class RunningServer:
@@ -87,8 +82,8 @@ def start(
     """
     Start the build's server on `port` (default: a free one) of the loopback interface and return it when it is ready.
 
-    Its output is appended to `log_path`. `extra_flags` follow the build's own and win over them. `report` is told the
-    last log line while it starts. If waiting is broken off by any exception, the server is stopped first.
+    Its output is appended to `log_path`. `extra_flags` follow the build's own and win over them. `report` is told that
+    it starts, goes on starting, and is ready. If waiting is broken off by any exception, the server is stopped first.
 
     Raises `LaunchError` if the port is taken, the server dies first (with the reason and `log_tail`), or it is not
     ready in time. An environment whose packages turn out not to fit is made anew by the next `prepare`.
@@ -110,23 +105,23 @@ def start(
         process.stop()
         raise
     note_ready(prepared, step.elapsed_s)
-    step.say(f"ready on {command.build.target} after {step.elapsed_s:.0f} s")
+    step.done()
     return RunningServer(process, command.build, port)
 
 
 def _say_what_starts(prepared: Prepared, port: int, step: Step) -> None:
     spec = prepared.spec
-    step.say(f"{spec.engine} {spec.version} with {spec.served_model} on port {port}")
-    free = free_memory_bytes()
+    free, short = free_memory_bytes(), ""
     if free is not None and free < spec.needs_memory_bytes:
-        step.say(f"it needs about {spec.needs_memory_bytes / GIB:.0f} GiB of memory; {free / GIB:.1f} GiB are free")
+        short = f"; it needs about {spec.needs_memory_bytes / GIB:.0f} GiB of memory, {free / GIB:.1f} GiB are free"
+    step.say(f"{spec.engine} {spec.version} with {spec.served_model} on port {port}{short}")
 
 
 def _await_ready(process: Guarded, prepared: Prepared, port: int, step: Step, limit_s: float) -> None:
     while not process.wait(LOOK_EVERY_S):
         if _is_ready(port, prepared.spec.ready_path):
             return
-        step.mention(_LOG_HEAD.sub("", next(iter(process.log_tail(1)), "")))
+        step.beat()
         if step.elapsed_s > limit_s:
             raise _too_late(process, limit_s)
     raise _died(process, prepared)

@@ -71,13 +71,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             if left:
                 yield msgspec.structs.replace(conversation, turns=left)
 
-    def turn_keys(self) -> Iterator[TurnKey]:
-        """Yield the key of every planned turn and arm, in plan order; without end for a time budget."""
-        for conversation in self._all():
-            for turn in conversation.turns:
-                for arm in arm_order(conversation, turn, self.arms):
-                    yield _key(conversation, turn, arm)
-
     def pass_order(self, pass_: int) -> tuple[Episode, ...]:
         """Return all episodes in the order of this pass."""
         return tuple(_order(self.episodes, self.scenario.seed, pass_))

@@ -185,7 +185,7 @@ class Replay:
             return
         turn = episode.turns[index]
         if name in too_long and too_long[name] in {turn.prefix, *self._ancestors(conversation, index)}:
-            skipped = self._skip(key, "begins with a prefix that already did not fit the context")
+            skipped = self._skip(key, "not sent: an earlier turn of its conversation did not fit the model's context")
             self._after(skipped, turn.prefix, too_long)
             return
         job = Job(

@@ -100,11 +100,6 @@ class History:
         """Return how often each turn was started; turns never started are absent."""
         return self._ask(_start_counts)
 
-    def start_count(self, key: TurnKey) -> int:
-        """Return how often the turn was started."""
-        ((count,),) = self._rows(f"SELECT count(*) FROM starts {_OF_KEY}", *key_values(key))
-        return int(count)
-
     def started(self, key: TurnKey) -> Started | None:
         """Return the turn's last start (of a finished turn: the one that led to its record), or None."""
         rows = self._rows(f"SELECT body FROM starts {_OF_KEY} ORDER BY start DESC LIMIT 1", *key_values(key))

@@ -19,8 +19,11 @@ from typing import Any
 
 from fakes import Ask, FakeServer, Script
 
+from rigs.planned import turn_keys
+from soak.app.sides import Side
+from soak.app.sitting import open_arm
 from soak.classify import DEFAULTS
-from soak.client import Desk, Target, WireClient
+from soak.client import Target
 from soak.facts import (
     ArmCard,
     Budget,
@@ -42,7 +45,7 @@ from soak.facts import (
     make_episode,
 )
 from soak.plan import make_plan
-from soak.replay import Arm, Gate, Meter, Replay, Switch, TurnRunner
+from soak.replay import Arm, Replay, Switch, TurnRunner
 from soak.store import HistoryWriter, RunFolder, close_open_starts
 
 Servers = dict[str, FakeServer]
@@ -265,25 +268,16 @@ class Rig:
             "token_ids": engine.token_ids,
             **self.capabilities,
         }
-        capabilities = Capabilities(**known)
-        target = Target.parse(server.url, model=engine.model)
-        desk = await stack.enter_async_context(Desk(target))
-        client = await stack.enter_async_context(WireClient(target))
-        gate = Gate(
-            desk,
-            clock=self.clock,
-            switch=self.switch,
-            tell=lambda kind, text: self.ear.tell(kind, text, name),
-            return_limit_s=self.scenario.server_return_s,
+        side = Side(
+            name=name,
+            target=Target.parse(server.url, model=engine.model),
+            capabilities=Capabilities(**known),
+            build=Build(model="m", target="http://x"),
+            tool_mode="native",
+            local=False,
         )
-        stack.push_async_callback(gate.close)
-        meter = Meter(
-            desk,
-            context_tokens=capabilities.context_tokens,
-            counts_tokens=capabilities.counts_tokens,
-            min_room_tokens=self.scenario.min_room_tokens,
-        )
-        return Arm(name=name, client=client, gate=gate, meter=meter, capabilities=capabilities, tool_mode="native")
+        arm = open_arm(side, self.scenario, clock=self.clock, switch=self.switch, tell=self.ear.tell)
+        return await stack.enter_async_context(arm)
 
     def _open(self) -> RunFolder:
         if self.folder is None:
@@ -336,7 +330,7 @@ class Rig:
         """What was planned is what is finished or skipped."""
         self.assert_one_end_each()
         finals = self.rows("SELECT episode, turn, pass, arm FROM ends WHERE outcome != 'indeterminate'")
-        assert sorted(finals) == sorted((key.episode, key.turn, key.pass_, key.arm) for key in self.plan.turn_keys())
+        assert sorted(finals) == sorted((key.episode, key.turn, key.pass_, key.arm) for key in turn_keys(self.plan))
 
 
 async def _awaited(what: Awaitable[None]) -> None:
