@@ -2,9 +2,9 @@
 How many early stops are seen: `python ops/bench/classify_stops.py [TRANSCRIPTS …] [--json]`, about a minute.
 
 Recorded answers (of the bundled corpora, or of the folders of transcripts named) are cut after a word or sign drawn at
-random and ended with `stop`, and judged beside their prompt, tools and record, with no record, and alone. Printed is the share called
-`early_stop` (and that noted as `suspect_stop`), by the place that the cut fell on: within a word's line the loss shows,
-after a full stop or at the end of a line only the record can tell. A dropped call is an answer whose announcement was
+random, ended with `stop`, and judged beside prompt, tools and record, with no record, and alone. Printed is the share
+called `early_stop` (and that noted as `suspect_stop`), by the place that the cut fell on: within a line the loss may
+show, after a full stop or at the end of a line hardly. A dropped call is an answer whose announcement was
 kept. Beside them: how many of the whole answers are called early, which none should be.
 """
 
@@ -103,9 +103,9 @@ def cut_places(rng: random.Random, text: str) -> Iterator[int]:
     ends = [0]
     for piece in split(text):
         ends.append(ends[-1] + len(piece))
-    low, high = len(ends) // 10 + 1, len(ends) - 2
-    for _ in range(CUTS if high > low else 0):
-        yield ends[rng.randint(low, high)]
+    # Tokenizers give a single space to the word after it, so an answer that stops does not end on one.
+    likely = [end for end in ends[len(ends) // 10 + 1 : -1] if not text[:end].endswith(" ")]
+    yield from rng.sample(likely, min(CUTS, len(likely)))
     long = [at for at, end in pairwise(ends) if end - at >= 4 and text[at:end].isalpha() and at]
     if long:
         yield rng.choice(long) + 2
