@@ -104,7 +104,7 @@ RUNNING = "The reader opened the file. Then it gave the rows to the writer. "
         (RUNNING + "Let me know if you want the docs changed too", "ok"),
         (RUNNING + "\n- after that every row is checked by the writer", "ok"),
         (
-            "The reader opened the file again\nThe writer gave it rows. And more. After that every row is checked twice",
+            "The reader opened the file again\nIt gave rows. And more. After that every row is checked twice",
             "ok",
         ),
     ],
