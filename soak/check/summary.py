@@ -330,7 +330,18 @@ def _classes(_scenario: Scenario, arm: ArmSummary, _state: str) -> Opinion:
     if arm.turns.max_tokens * 2 > arm.turns.finished:
         cut = f"{arm.turns.max_tokens} of {arm.turns.finished} finished turns"
         said.append(f"max_tokens {cut}: most answers were cut at the cap, and how they would have ended is not known")
+    said += [f"{plural(arm.kinds[kind], 'turn')} {what}" for kind, what in _ODD_KINDS.items() if kind in arm.kinds]
     return Opinion("pass", tuple(said))
+
+
+# Notes of the classifiers that concern the server as a whole: told of a run, whatever the class of the turns.
+_ODD_KINDS = {
+    "unknown_finish_reason": "ended with a finish reason that is not known, and judged as if it were stop",
+    "usage_zero": "came with a usage of 0 tokens for text: its token counts cannot be believed",
+    "usage_reasoning": "came with more reasoning tokens than tokens: its token counts cannot be believed",
+    "usage_above_limit": "came with more tokens than max_tokens allowed: it is not kept, or usage is wrong",
+    "usage_cached": "came with more cached tokens than the prompt has: the hit rate in usage cannot be believed",
+}
 
 
 def _thresholds(scenario: Scenario, arm: ArmSummary, _state: str) -> Opinion:

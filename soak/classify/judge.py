@@ -4,7 +4,7 @@ import msgspec
 
 from soak.classify.calls import call_problems, duplicates
 from soak.classify.context import Context
-from soak.classify.endings import ending_problems, finish_of, usage_defects
+from soak.classify.endings import ending_problems, finish_defects, finish_of, usage_defects
 from soak.classify.explain import Explanation
 from soak.classify.guard import Guard
 from soak.classify.looping import report_loops
@@ -73,7 +73,8 @@ def _decide(
         *(finding for finding in repeated if finding.kind == "duplicate_calls"),
         *_guarded(observation, bool(loops.garbage)),
     ]
-    notes = [*loops.notes, *(f for f in repeated if f.kind != "duplicate_calls"), *usage_defects(observation)]
+    notes = [*finish_defects(observation), *loops.notes, *(f for f in repeated if f.kind != "duplicate_calls")]
+    notes += usage_defects(observation)
     finish = finish_of(observation)
     errors = [*ending_problems(observation), *call_problems(observation.tool_calls, context, cut=finish == "length")]
     leaks = _leaks(observation, context, cut=finish == "length")

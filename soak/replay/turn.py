@@ -15,7 +15,20 @@ import msgspec
 from soak.classify import Context, Settings, TurnJudge
 from soak.client import Exchange, Request, compose, context_limit_of
 from soak.errors import UsageError
-from soak.facts import Chunk, Episode, Judgement, Node, Record, Scenario, Started, Turn, TurnKey, digest_of, text_of
+from soak.facts import (
+    Chunk,
+    Episode,
+    Judgement,
+    Node,
+    Observation,
+    Record,
+    Scenario,
+    Started,
+    Turn,
+    TurnKey,
+    digest_of,
+    text_of,
+)
 from soak.replay.arm import Arm
 from soak.replay.fit import Room
 from soak.replay.ports import Clock, Ledger, Listener
@@ -28,6 +41,9 @@ _SUSPICIOUS = frozenset(
 
 # Fields of a body that two arms may differ in and still be asked the same.
 _NOT_THE_QUESTION = frozenset({"model", "return_token_ids"})
+
+# Characters (about 4,000 tokens) from which on an answer takes longer to judge than the loop should stand still.
+_LONG_CHARS = 16_000
 
 # How often a turn that could not be sent is tried again once the server is there.
 _SENT_AGAIN = 3
@@ -109,11 +125,11 @@ class TurnRunner:
             if not await arm.gate.passed():
                 return self._broken_off(job, "the server could not be reached; nothing was sent")
             exchange, judge = await self._exchange(arm, job, body, room, before=exchange)
-        return self._finished(job, exchange, judge)
+        return await self._finished(job, exchange, judge)
 
-    def _finished(self, job: Job, exchange: Exchange, judge: TurnJudge) -> Record:
+    async def _finished(self, job: Job, exchange: Exchange, judge: TurnJudge) -> Record:
         """Judge the whole answer and record it, with the stream's bytes as proof unless it is ok."""
-        judgement = self._judged(job, judge, exchange)
+        judgement = await self._judged(job, judge, exchange)
         record = Record(
             key=job.key,
             outcome="finished",
@@ -123,9 +139,16 @@ class TurnRunner:
         )
         return self._end(record, raw=None if judgement and judgement.class_ == "ok" else exchange.raw)
 
-    def _judged(self, job: Job, judge: TurnJudge, exchange: Exchange) -> Judgement | None:
-        """Return the judgement; None if the classifier crashes, for the answer is kept and can be judged again."""
+    async def _judged(self, job: Job, judge: TurnJudge, exchange: Exchange) -> Judgement | None:
+        """
+        Return the judgement; None if the classifier crashes, for the answer is kept and can be judged again.
+
+        A long answer is read in a thread, so that the chunks of other streams are stamped when they come: the thread
+        gives way every 5 ms, where the reading of 20,000 tokens takes 30 ms of CPU and more on a busy machine.
+        """
         try:
+            if _size(exchange.observation) > _LONG_CHARS:
+                return await asyncio.to_thread(judge.finish, exchange.observation)
             return judge.finish(exchange.observation)
         except Exception as crash:
             text = f"{job.key} is not judged: the classifier crashed ({type(crash).__name__}: {str(crash)[:200]})"
@@ -233,6 +256,12 @@ class TurnRunner:
         self._ledger.finish(record, raw)
         self._listener.ended(record)
         return record
+
+
+def _size(observation: Observation) -> int:
+    """Return the characters that were generated."""
+    arguments = sum(len(call.arguments) for call in observation.tool_calls)
+    return len(observation.content) + len(observation.reasoning) + arguments
 
 
 def _never_arrived(exchange: Exchange) -> bool:

@@ -5,10 +5,11 @@ import json
 import msgspec
 import pytest
 from check_histories import arm_records, finished, key, manifest, records, summary, two_readings, unfinished
+from msgspec import structs
 
 from soak.check import exit_code_of
 from soak.errors import RunFolderError
-from soak.facts import Attempt, Build, Capabilities, Event, Finding, Judgement, Thresholds, Usage, encode
+from soak.facts import Attempt, Build, Capabilities, Event, Finding, Judgement, Record, Thresholds, Usage, encode
 
 CONTRACT_ARM = {
     "build": ["engine", "version", "model", "speculative", "target", "settings"],
@@ -44,6 +45,23 @@ def test_the_json_has_every_field_of_the_contract() -> None:
     assert {"valid", "invalid_reasons", "wall_s", *CONTRACT_ARM} <= arm.keys()
     for name, members in CONTRACT_ARM.items():
         assert set(members) <= arm[name].keys(), name
+
+
+def test_notes_on_the_server_are_counted_and_told() -> None:
+    """Unknown finish reasons and usage that cannot be true stand in the reasons with their turns, and in `kinds`."""
+    odd = [noted(0, "unknown_finish_reason", "usage_cached"), noted(1, "unknown_finish_reason")]
+    found = summary(records(*odd, *(finished(i) for i in range(2, 40))))
+    assert found.arms["candidate"].kinds == {"unknown_finish_reason": 2, "usage_cached": 1}
+    assert found.verdict == "pass"
+    text = " ".join(found.reasons)
+    assert "2 turns ended with a finish reason that is not known" in text
+    assert "1 turn came with more cached tokens" in text
+
+
+def noted(index: int, *kinds: str) -> Record:
+    """A finished turn that is ok, with notes of these kinds."""
+    judgement = Judgement(class_="ok", reason="noted", findings=tuple(Finding(kind=kind) for kind in kinds))
+    return structs.replace(finished(index), judgement=judgement)
 
 
 def test_turns_are_counted_by_class_and_outcome() -> None:

@@ -8,7 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import Ask, FakeEngine, FakeServer, Script, context_message, make, one, status
+from fakes import (
+    Answer,
+    Ask,
+    End,
+    FakeEngine,
+    FakeServer,
+    Head,
+    Script,
+    burst,
+    context_message,
+    events,
+    make,
+    one,
+    status,
+)
 from rigs.replaying import Rig, conversation, scenario, until
 
 from soak.facts import Load, Record, Sampling
@@ -149,6 +163,35 @@ async def test_a_loop_is_cut_where_the_scenario_says_so(tmp_path: Path) -> None:
     assert record.observation is not None
     assert record.observation.ending == "cut"
     assert rig.classes() == {"garbage_loop": 1}
+
+
+async def test_the_loop_goes_on_while_a_long_answer_is_judged(tmp_path: Path) -> None:
+    """Between the last byte of a long answer and the end of its turn other work is done, hundreds of steps of it."""
+    rig = Rig(tmp_path / "run", scenario(sampling=Sampling(max_tokens=200_000)), [conversation("a", 1)])
+    steps, last_byte, ended = 0, 0, 0
+
+    async def other_work() -> None:
+        nonlocal steps, last_byte
+        while not rig.ear.records:
+            await asyncio.sleep(0)
+            steps += 1
+            if not (server.chats and server.chats[0].done.is_set()):
+                last_byte = steps
+
+    def note(_: Record) -> None:
+        nonlocal ended
+        ended = steps
+
+    rig.ear.on_end = note
+    text = "".join(f"Row {7919 * at % 10007} is read, then door {31 * at % 977} opens. " for at in range(3_000))
+
+    def policy(_: Ask) -> Script:
+        return Script([Head(), burst(event.data for event in events(Answer(content=text))), End()], finish="stop")
+
+    async with FakeServer(policy) as server:
+        await rig.sit({"candidate": server}, meanwhile=other_work)
+    assert rig.outcomes() == {"finished": 1}
+    assert ended - last_byte > 500
 
 
 # -- the gate -----------------------------------------------------------------------------------------------------
