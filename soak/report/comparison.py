@@ -24,6 +24,7 @@ CLASS_HEADER = (
 LATENCY_HEADER = ("answers", "p50", "p95", "p99", "ratio")
 
 _CHANGE_SHOWN_S = 0.05
+_DETAIL = 800
 _LATENCY_TITLES = {"ttft_ms": "first token", "tpot_ms": "per token", "e2e_ms": "whole turn"}
 PARTS = {
     "tokens": "length of answers",
@@ -45,7 +46,7 @@ def terminal_comparison(
     `gates` are what became of `--fail-on`.
     """
     width, style = min(max(width, 40), 200), Style(colour)
-    lines = [f"{style.verdict(comparison.verdict)}{_by(gates)} — {_names(comparison)}", ""]
+    lines = [f"{style.verdict(comparison.verdict)}{by_gates(comparison, gates)} — {_names(comparison)}", ""]
     lines += textwrap.wrap(escape_terminal(comparison.sentence), width)
     if comparison.invalid:
         lines += ["", style.bold("no conclusion may be drawn:"), *_bullets(comparison.invalid, width)]
@@ -56,24 +57,33 @@ def terminal_comparison(
     table = terminal_table(CLASS_HEADER, [class_row(name, found, style) for name, found in comparison.classes.items()])
     lines += ["", f"  {exposure(comparison)}", style.bold(table[0]), *table[1:]]
     lines += [f"  {line}" for line in evidence_lines(comparison)]
+    if comparison.details or comparison.notes:
+        lines += ["", *_bullets([*comparison.details, *comparison.notes], width, _DETAIL)]
     lines += ["", *(f"  {line}" for line in clock_lines(comparison))]
     if comparison.latency:
         lines += ["", *terminal_table(LATENCY_HEADER, latency_rows(comparison))]
     return "\n".join(lines)
 
 
-def _bullets(texts: Iterable[str], width: int) -> list[str]:
-    """Return foreign sentences as wrapped points, each bounded."""
+def _bullets(texts: Iterable[str], width: int, limit: int = 300) -> list[str]:
+    """Return foreign sentences as wrapped points, each of at most `limit` characters."""
     return [
         line
         for text in texts
-        for line in textwrap.wrap(one_line(text, 300), width, initial_indent="  - ", subsequent_indent="    ")
+        for line in textwrap.wrap(one_line(text, limit), width, initial_indent="  - ", subsequent_indent="    ")
     ]
 
 
-def _by(gates: Sequence[Gate]) -> str:
-    """Return what says that a verdict is that of somebody's gate and not of the comparison alone."""
-    return " by --fail-on" if gates else ""
+def by_gates(comparison: Comparison, gates: Sequence[Gate]) -> str:
+    """
+    Return what says that a verdict is somebody's gates', and what the evidence itself says.
+
+    Empty without gates, and where the comparison is invalid: then they decide nothing.
+    """
+    if not gates or comparison.invalid:
+        return ""
+    evidence = comparison.verdict_by_evidence
+    return " by --fail-on" if evidence in (None, comparison.verdict) else f" by --fail-on; the evidence: {evidence}"
 
 
 def _names(comparison: Comparison) -> str:
@@ -202,6 +212,8 @@ def _drift(comparison: Comparison) -> Iterator[str]:
         if drift.tpot_percent_per_hour is not None:
             change = f"{drift.tpot_percent_per_hour:+.2f} % an hour ({interval(drift.ci95)})"
             yield f"{one_line(name, 30)}: time per token drifts by {change}"
+        elif drift.unknown_because is not None:
+            yield f"{one_line(name, 30)}: drift of the time per token: {one_line(drift.unknown_because, 200)}"
 
 
 def _noise(comparison: Comparison) -> Iterator[str]:
@@ -234,7 +246,11 @@ def markdown_comparison(comparison: Comparison, gates: Sequence[Gate] = (), arms
     `gates` are what became of `--fail-on`; of two `arms` the differences of what they ran are listed.
     """
     names = f"{escape_markdown(comparison.baseline)} → {escape_markdown(comparison.candidate)}"
-    lines = [f"**{comparison.verdict.upper()}**{_by(gates)} — {names}", "", escape_markdown(comparison.sentence)]
+    lines = [
+        f"**{comparison.verdict.upper()}**{by_gates(comparison, gates)} — {names}",
+        "",
+        escape_markdown(comparison.sentence),
+    ]
     for title, texts in (
         ("No conclusion may be drawn:", comparison.invalid),
         ("Before you read on:", comparison.warnings),
@@ -273,7 +289,7 @@ def _markdown_figures(comparison: Comparison) -> list[str]:
         "",
         *markdown_table(CLASS_HEADER, rows),
         "",
-        *_markdown_list([*evidence_lines(comparison), f"tests: {'; '.join(tests)}"]),
+        *_markdown_list([*evidence_lines(comparison), f"tests: {'; '.join(tests)}", *comparison.details]),
     ]
 
 

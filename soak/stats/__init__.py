@@ -59,7 +59,7 @@ from soak.stats.rates import (
 from soak.stats.sequential import DifferenceMeter, EvidenceMeter, anytime_rate, log_evidence
 from soak.stats.survival import Lives, kaplan_meier, log_rank, log_rank_paired, median_life
 from soak.stats.totals import RatioEstimate, total_ratio
-from soak.stats.trend import TrendEstimate, event_trend, value_trend
+from soak.stats.trend import TrendEstimate, band_counts, event_trend, value_trend
 
 __all__ = [
     "DEPENDENCE_ALPHA",
@@ -79,6 +79,7 @@ __all__ = [
     "TrendEstimate",
     "adjacency_p",
     "anytime_rate",
+    "band_counts",
     "by_cluster",
     "clopper_pearson",
     "cluster_difference",

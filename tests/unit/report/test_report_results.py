@@ -3,7 +3,7 @@
 import msgspec
 from report_facts import arm, comparison, summary
 
-from soak.facts import PrefixCache, Quantiles, Speculation, TokenCounts
+from soak.facts import Drift, Gate, PrefixCache, Quantiles, Speculation, TokenCounts
 from soak.report import markdown_comparison, terminal_comparison, terminal_summary
 
 
@@ -88,6 +88,33 @@ def test_a_comparison_opens_with_verdict_and_sentence_then_what_voids_it() -> No
     )
     assert "turn time: 5.00 h → 4.00 h, ratio 0.80 (0.70 to 0.93)" in text
     assert "−48.3 min in pairs whose worse turn is garbage_loop" in text
+
+
+def test_a_gates_pass_says_what_the_evidence_is() -> None:
+    """A pass that somebody's condition gives over inconclusive evidence says so; an invalid comparison has no gates."""
+    gate = Gate(text="wall_clock.ratio > 2", holds=False, seen={"wall_clock.ratio": 0.8})
+    passed = comparison(invalid=[], verdict="pass", verdict_by_evidence="unknown")
+    assert terminal_comparison(passed, gates=[gate]).startswith("PASS by --fail-on; the evidence: unknown — runs/plain")
+    assert markdown_comparison(passed, [gate]).startswith("**PASS** by --fail-on; the evidence: unknown — ")
+    agreed = comparison(invalid=[], verdict="pass", verdict_by_evidence="pass")
+    assert terminal_comparison(agreed, gates=[gate]).startswith("PASS by --fail-on — runs/plain")
+    assert terminal_comparison(comparison(), gates=[gate]).startswith("UNKNOWN — runs/plain")
+
+
+def test_what_the_paragraph_leaves_out_stands_below_the_figures() -> None:
+    """Details and notes are told once each on the terminal, and folded away in markdown."""
+    found = comparison(details=["Errors 1 → 2 of 500."], notes=["3 turns finished only in a"])
+    text = terminal_comparison(found)
+    assert text.count("Errors 1 → 2 of 500.") == text.count("3 turns finished only in a") == 1
+    assert "- Errors 1 → 2 of 500." in markdown_comparison(found).split("<details>")[1]
+
+
+def test_a_drift_that_cannot_be_told_says_why() -> None:
+    """No figure stands where the run was too short."""
+    drift = Drift(tpot_percent_per_hour=None, ci95=None, unknown_because="too short to say")
+    text = terminal_comparison(comparison(drift={"baseline": drift}))
+    assert "baseline: drift of the time per token: too short to say" in text
+    assert "an hour (" not in text
 
 
 def test_markdown_folds_the_figures_away() -> None:
