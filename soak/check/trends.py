@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from soak.check.pairing import ArmHistory, Pairing
+from soak.check.pairing import ArmHistory, Pairing, episode_numbers
 from soak.check.turns import TurnFact
 from soak.check.wording import duration, plural
 from soak.facts import Band, Drift, Events, Trend, TrendTest
@@ -54,7 +54,10 @@ def compare_trends(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing
         _Axis(name="turn", per=1.0, edges=_TURNS, places=[[turn.key.turn for turn in arm] for arm in arms]),
         _Axis(name="uptime_s", per=3600.0, edges=edges, places=uptimes),
     )
-    failures = [_Failures([turn.class_ != "ok" for turn in arm], _episodes(arm)) for arm in arms]
+    failures = [
+        _Failures([turn.class_ != "ok" for turn in arm], episode_numbers(turn.key.episode for turn in arm))
+        for arm in arms
+    ]
     return [_trend(axis, failures) for axis in axes]
 
 
@@ -144,7 +147,7 @@ def _drift(side: ArmHistory, turns: Sequence[TurnFact]) -> Drift:
     found = value_trend(
         [uptime_s / 3600 for uptime_s in uptimes_s],
         [math.log(tpot_ms) for _, tpot_ms, _ in timed],
-        _episodes([turn for _, _, turn in timed]),
+        episode_numbers(turn.key.episode for _, _, turn in timed),
     )
     if found is None:
         why = "too few to say (an interval needs ok turns of three episodes)"
@@ -156,9 +159,3 @@ def _drift(side: ArmHistory, turns: Sequence[TurnFact]) -> Drift:
 
 def _percent(log_change: float) -> float:
     return 100 * math.expm1(min(log_change, 50.0))
-
-
-def _episodes(turns: Sequence[TurnFact]) -> list[int]:
-    """Return the number of each turn's episode, counted from 0 in the order in which they come."""
-    numbers: dict[str, int] = {}
-    return [numbers.setdefault(turn.key.episode, len(numbers)) for turn in turns]
