@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from soak.facts import CLASSES, Comparison, Events, Trend
 from soak.report.arms import ReportArm, ReportTurn
+from soak.report.comparison import trend_text
 from soak.report.plots import RatePoint
 from soak.stats import wilson
 
@@ -64,10 +65,14 @@ def run_rates(arms: Sequence[ReportArm]) -> dict[str, list[RatePoint | None]]:
 
 
 def trend_bands(trend: Trend) -> Banded:
-    """Return the bands of a comparison's trend."""
+    """Return the bands of a comparison's trend, and what its tests say."""
     label = {"depth_tokens": _tokens, "uptime_s": _time}.get(trend.axis, _plain)
+    title, along, caption = _AXES[trend.axis]
+    tests = (trend_text(trend.baseline, trend), trend_text(trend.candidate, trend))
     return Banded(
-        *_AXES[trend.axis],
+        title,
+        along,
+        f"{caption} Trend: baseline {tests[0]}; candidate {tests[1]}; by episodes.".strip(),
         tuple(_range(band.low, band.high, label) for band in trend.bands),
         tuple(
             (

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from soak.facts import ClassComparison, Comparison, Evidence, Gate, Makespan, WallClock
+from soak.facts import ClassComparison, Comparison, Evidence, Gate, Makespan, Trend, TrendTest, WallClock
 from soak.report.arms import ReportArm, differences
 from soak.report.escape import escape_markdown, escape_terminal, one_line
 from soak.report.figures import UNKNOWN, count, decimal, interval, milliseconds, p_value, seconds, share
@@ -33,6 +33,9 @@ PARTS = {
     "retries": "retries",
     "other": "what turns did not tell",
 }
+_TREND_TOLD = 0.05
+_AXES = {"depth_tokens": "with depth", "turn": "along the conversation", "uptime_s": "with uptime"}
+_PER = {"depth_tokens": "1,000 prompt tokens", "turn": "turn", "uptime_s": "hour"}
 _GATE_WORDS = {True: "holds: fail", False: "does not hold", None: "not measured: unknown"}
 
 
@@ -60,6 +63,7 @@ def terminal_comparison(
     if comparison.details or comparison.notes:
         lines += ["", *_bullets([*comparison.details, *comparison.notes], width, _DETAIL)]
     lines += ["", *(f"  {line}" for line in clock_lines(comparison))]
+    lines += [f"  {line}" for line in place_lines(comparison)]
     if comparison.latency:
         lines += ["", *terminal_table(LATENCY_HEADER, latency_rows(comparison))]
     return "\n".join(lines)
@@ -227,6 +231,38 @@ def _noise(comparison: Comparison) -> Iterator[str]:
         )
 
 
+def place_lines(comparison: Comparison) -> list[str]:
+    """Return where and when turns failed, safe for a terminal: time to the first failure, and trends that are seen."""
+    return [*_first_failures(comparison), *_trends(comparison)]
+
+
+def _first_failures(comparison: Comparison) -> Iterator[str]:
+    for one in comparison.survival:
+        if one.unit == "turns" and one.baseline.failed + one.candidate.failed:
+            reached = " → ".join(
+                f"{count(side.failed)} of {count(side.conversations)} failed"
+                + ("" if side.median is None else f" (median turn {count(side.median)})")
+                for side in (one.baseline, one.candidate)
+            )
+            yield f"conversations up to their first failure: {reached}; p {p_value(one.p_value)} by episodes"
+
+
+def _trends(comparison: Comparison) -> Iterator[str]:
+    """Yield each arm's trend whose p-value says that there is one; that there is none is not said of the others."""
+    for trend in comparison.trends:
+        for name, found in (("baseline", trend.baseline), ("candidate", trend.candidate)):
+            if found.p_value is not None and found.p_value < _TREND_TOLD:
+                yield f"{name}: failures change {_AXES[trend.axis]}: {trend_text(found, trend)}"
+
+
+def trend_text(found: TrendTest, trend: Trend) -> str:
+    """Return a trend's slope, where one is told, and its p-value."""
+    slope = ""
+    if found.slope is not None:
+        slope = f"{100 * found.slope:+.2g} points per {_PER[trend.axis]} ({interval(found.slope_ci95, scale=100)}), "
+    return f"{slope}p {p_value(found.p_value)}"
+
+
 def latency_rows(comparison: Comparison) -> list[list[str]]:
     """Return latency as cells under `LATENCY_HEADER`, safe for a terminal."""
     rows = []
@@ -294,7 +330,7 @@ def _markdown_figures(comparison: Comparison) -> list[str]:
 
 
 def _markdown_times(comparison: Comparison) -> list[str]:
-    lines = _markdown_list(clock_lines(comparison))
+    lines = _markdown_list([*clock_lines(comparison), *place_lines(comparison)])
     if comparison.latency:
         rows = [[escape_markdown(cell) for cell in row] for row in latency_rows(comparison)]
         lines += ["", *markdown_table(LATENCY_HEADER, rows)]

@@ -1,9 +1,10 @@
 """Summaries and comparisons as text."""
 
 import msgspec
+from page_facts import measured_comparison
 from report_facts import arm, comparison, summary
 
-from soak.facts import Drift, Gate, PrefixCache, Quantiles, Speculation, TokenCounts
+from soak.facts import Drift, Gate, PrefixCache, Quantiles, Speculation, TokenCounts, TrendTest
 from soak.report import markdown_comparison, terminal_comparison, terminal_summary
 
 
@@ -115,6 +116,18 @@ def test_a_drift_that_cannot_be_told_says_why() -> None:
     text = terminal_comparison(comparison(drift={"baseline": drift}))
     assert "baseline: drift of the time per token: too short to say" in text
     assert "an hour (" not in text
+
+
+def test_trends_and_first_failures_are_told() -> None:
+    """A trend with p below 0.05 has a line with its slope, another has none; conversations' failures are counted."""
+    found = measured_comparison()
+    rising = TrendTest(slope=0.004, slope_ci95=(0.001, 0.007), p_value=0.01, p_independent=0.01)
+    steep = msgspec.structs.replace(found.trends[0], candidate=rising)
+    text = terminal_comparison(msgspec.structs.replace(found, trends=[steep]))
+    told = "candidate: failures change with depth: +0.4 points per 1,000 prompt tokens (0.10 to 0.70), p 0.01"
+    assert told in text
+    assert "baseline: failures change" not in text
+    assert "conversations up to their first failure: 9 of 20 failed → 6 of 20 failed; p 0.34 by episodes" in text
 
 
 def test_markdown_folds_the_figures_away() -> None:
