@@ -94,7 +94,9 @@ def _card(arm: ReportArm) -> Iterator[tuple[str, str]]:
     yield "model", build.model
     yield "speculation", _speculation(build.speculative, build.settings.get("speculation"))
     yield "target", build.target
-    yield from ((f"setting {name}", _text(value)) for name, value in sorted(build.settings.items()))
+    yield from (
+        (f"setting {name}", _text(value)) for name, value in sorted(build.settings.items()) if name != "speculation"
+    )
     yield "context, tokens", count(abilities.context_tokens if abilities else None)
     yield "tool calls sent as", card.tool_mode if card else UNKNOWN
     yield "scenario", _text(manifest.scenario.get("name"))
