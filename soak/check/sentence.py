@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from soak.check.classes import ANY_FAILURE
 from soak.check.pairing import Pairing
 from soak.check.stated import Terms
 from soak.check.wording import TITLES, duration, percent, percent_up, plural, rounded_up, two_digits
@@ -10,7 +11,6 @@ from soak.facts import ClassComparison, Evidence, Makespan, Needed, NoiseFloor, 
 from soak.stats import upper_bound
 
 _FIRST = "garbage_loop"
-ANY = "any_failure"
 _LINE = 200
 _CHANGE_SHOWN_S = 1.0
 _SHARES_TOLD = 2
@@ -40,15 +40,17 @@ def sentence_of(classes: Mapping[str, ClassComparison], clock: WallClock, tellin
     """
     Return one short paragraph: what voids or clouds it, the headline question, other classes, time, builds.
 
-    The headline is garbage loops. Another class is told as fully only where something may be said of it; the rest is in
-    `details_of`.
+    The headline is garbage loops. Another class is told as fully only where something may be said of it, and failures of
+    any class only where it may be of none by itself; the rest is in `details_of`.
     """
-    others = {name: found for name, found in classes.items() if name not in (_FIRST, ANY) and _events(found)}
-    decided = [name for name, found in others.items() if found.result in ("improvement", "regression")]
+    others = {name: found for name, found in classes.items() if name not in (_FIRST, ANY_FAILURE) and _events(found)}
+    decided = [name for name, found in others.items() if _decided(found)]
+    if not decided and not _decided(classes[_FIRST]) and _decided(classes[ANY_FAILURE]):
+        decided = [ANY_FAILURE]
     parts = [
         *_clouds(telling),
         _class_text(_FIRST, classes[_FIRST], _unit(telling.pairing), telling.terms),
-        *(_class_text(name, others[name], "", telling.terms) for name in decided),
+        *(_class_text(name, classes[name], "", telling.terms) for name in decided),
         _others_text({name: found for name, found in others.items() if name not in decided}),
         _time_text(clock),
         _noise_text(telling.noise),
@@ -60,8 +62,8 @@ def sentence_of(classes: Mapping[str, ClassComparison], clock: WallClock, tellin
 def details_of(classes: Mapping[str, ClassComparison], telling: Telling) -> list[str]:
     """Return what the paragraph leaves out: what each other class that occurred is worth, and what would settle it."""
     unit = _unit(telling.pairing).split(" in ")[0]
-    seen = [name for name, found in classes.items() if name != ANY and _events(found)]
-    told = [name for name in seen if name != _FIRST] + [ANY] * (len(seen) > 1)
+    seen = [name for name, found in classes.items() if name != ANY_FAILURE and _events(found)]
+    told = [name for name in seen if name != _FIRST] + [ANY_FAILURE] * (len(seen) > 1)
     return [_class_text(name, classes[name], unit, telling.terms) for name in told]
 
 
@@ -71,6 +73,10 @@ def _unit(pairing: Pairing) -> str:
 
 def _events(found: ClassComparison) -> int:
     return found.baseline.events + found.candidate.events
+
+
+def _decided(found: ClassComparison) -> bool:
+    return found.result in ("improvement", "regression")
 
 
 def _clouds(telling: Telling) -> Iterator[str]:

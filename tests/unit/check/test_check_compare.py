@@ -126,6 +126,15 @@ def test_another_class_that_got_worse_is_told_in_the_paragraph() -> None:
     assert "The candidate has more" in found.sentence
 
 
+def test_failures_that_only_together_are_worse_are_told() -> None:
+    """Where no class by itself is a regression but any failure is, the paragraph says what the verdict rests on."""
+    names = ["error", "early_stop", "max_tokens", LOOP]
+    found = compared({}, {41 * i: names[i % 4] for i in range(12)})
+    assert {one.result for name, one in found.classes.items() if name != "any_failure"} == {"inconclusive"}
+    assert (found.classes["any_failure"].result, found.verdict) == ("regression", "fail")
+    assert "Failures of any class 0 → 12 (difference +2.4 points" in found.sentence
+
+
 def test_reasons_beyond_the_first_are_counted() -> None:
     """Of several reasons that void a comparison the paragraph tells the first and how many more there are."""
     found = compare(
