@@ -40,8 +40,8 @@ def sentence_of(classes: Mapping[str, ClassComparison], clock: WallClock, tellin
     """
     Return one short paragraph: what voids or clouds it, the headline question, other classes, time, builds.
 
-    The headline is garbage loops. Another class is told as fully only where something may be said of it, and failures of
-    any class only where it may be of none by itself; the rest is in `details_of`.
+    The headline is garbage loops. Another class is told as fully only where something may be said of it, and failures
+    of any class only where it may be of none by itself; the rest is in `details_of`.
     """
     others = {name: found for name, found in classes.items() if name not in (_FIRST, ANY_FAILURE) and _events(found)}
     decided = [name for name, found in others.items() if _decided(found)]
