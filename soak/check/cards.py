@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from soak.check.pairing import ArmHistory, Pairing
+from soak.check.summary import client_notes
 from soak.check.turns import TurnFact
 from soak.check.wording import plural
 from soak.facts import Build, encode
@@ -67,6 +68,7 @@ def warnings_on(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
         *_environment_differences(baseline, candidate),
         *_capability_differences(baseline, candidate),
         *_restarts(baseline, candidate),
+        *(f"{side.label}: {note}" for side in (baseline, candidate) for note in client_notes(side.summary)),
     ]
 
 

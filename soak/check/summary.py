@@ -97,7 +97,7 @@ def summarise(
             *_ask(scenario, arm, state),
             *_course(history, card.name, turns[card.name]),
             *_left_over(scenario, history, arm, state),
-            Opinion("pass", (*valid.states, *_client_notes(arm), *valid.notes)),
+            Opinion("pass", (*valid.states, *client_notes(arm), *valid.notes)),
         ]
     return Summary(
         run=run,
@@ -208,7 +208,7 @@ def _left_over(scenario: Scenario, history: HistoryView, arm: ArmSummary, state:
     return [Opinion("unknown", (f"{plural(left, 'planned turn')} {'was' if left == 1 else 'were'} never reached",))]
 
 
-def _client_notes(arm: ArmSummary) -> tuple[str, ...]:
+def client_notes(arm: ArmSummary) -> tuple[str, ...]:
     """Return what our own side had to do with the times: retries, and an event loop that ran late."""
     notes = []
     if arm.retried_turns:
