@@ -68,7 +68,7 @@ def warnings_on(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
         *_environment_differences(baseline, candidate),
         *_capability_differences(baseline, candidate),
         *_restarts(baseline, candidate),
-        *(f"{side.label}: {note}" for side in (baseline, candidate) for note in client_notes(side.summary)),
+        *(f"{note} ({side.label})" for side in (baseline, candidate) for note in client_notes(side.summary)),
     ]
 
 
