@@ -1,6 +1,7 @@
 """`soak compare`: two stored arms side by side, each judged by this soak's classifiers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,14 +29,17 @@ class StoredArm:
     history: ArmHistory
     judgements: Mapping[TurnKey, Judgement]
 
-    def records(self) -> list[Record]:
-        """Read the arm's final records, answers included, as they were judged; raises `RunFolderError`."""
-        with RunFolder.open(self.run).history() as history:
-            return [
-                msgspec.structs.replace(record, judgement=self.judgements.get(key, record.judgement))
-                for key, record in history.final().items()
-                if key.arm == self.history.arm
-            ]
+    @contextmanager
+    def reading(self) -> Iterator[Callable[[TurnKey], Record | None]]:
+        """Yield what reads one turn's record, answer included, as it was judged; raises `RunFolderError`."""
+        with RunFolder(self.run, self.history.manifest).history() as history:
+
+            def record(key: TurnKey) -> Record | None:
+                found = history.last(key)
+                judged = self.judgements.get(key)
+                return msgspec.structs.replace(found, judgement=judged) if found and judged else found
+
+            yield record
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -145,14 +145,13 @@ def plan_card_of(manifest: Manifest, reached: Iterable[TurnKey]) -> PlanCard:
     """Return what was planned for each arm; for a time budget, what the budget reached."""
     scenario = scenario_of(manifest)
     budget, a_pass = scenario.budget, manifest.corpus.turns
-    pairs = {key.pair for key in reached}
-    passes = 1 + max((pass_ for _, _, pass_ in pairs), default=0)
     if budget.turns is not None:
         turns, passes = budget.turns, -(-budget.turns // max(1, a_pass))
     elif budget.passes is not None:
         turns, passes = a_pass * budget.passes, budget.passes
     else:
-        turns = len(pairs)
+        pairs = {key.pair for key in reached}
+        turns, passes = len(pairs), 1 + max((pass_ for _, _, pass_ in pairs), default=0)
     return PlanCard(
         episodes=manifest.corpus.episodes, turns=turns, passes=passes, seed=manifest.seed, hash=manifest.plan_digest
     )

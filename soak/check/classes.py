@@ -139,7 +139,7 @@ def _clustering_note(name: str, tested: PairedTest, events: int, hit: int, clust
     where = f"{TITLES[name]}: {events} in {hit} of {clusters} episodes"
     if tested.by_cluster:
         return f"{where}; they come together, so the unit is the episode and more episodes are needed, not more turns"
-    if events >= 4 and hit * 3 <= events:
+    if events >= 4 and hit * 3 <= events and hit * 2 <= clusters:
         return f"{where}: few episodes carry the evidence"
     return None
 

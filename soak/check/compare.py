@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping
 
-from soak.check.cards import build_names, notes_on, same_build, same_run, warnings_on
+from soak.check.cards import build_names, notes_on, same_build, same_run, versions_of, warnings_on
 from soak.check.classes import ANY_FAILURE, compare_classes
 from soak.check.latency import compare_goodput, compare_latency
 from soak.check.noise import noise_floor
 from soak.check.pairing import ArmHistory, Pairing, invalid_reasons, pair_up
-from soak.check.sentence import Telling, sentence_of
+from soak.check.sentence import Telling, details_of, sentence_of
 from soak.check.stated import Stated, terms_of
 from soak.check.survival import compare_survival
 from soak.check.trends import compare_drift, compare_trends
@@ -39,11 +39,17 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     classes, dependence_notes = compare_classes(pairing, terms, turns_per_s=_pace(baseline, candidate, pairing))
     notes = [*notes_on(baseline, candidate, pairing), *dependence_notes]
     clock = wall_clock(baseline, candidate, pairing, terms)
-    warnings, builds = warnings_on(baseline, candidate), build_names(baseline, candidate)
+    warnings = warnings_on(baseline, candidate)
     noise = noise_floor(pairing, classes[ANY_FAILURE], clock) if same_build(baseline, candidate) else None
     telling = Telling(
-        invalid=invalid, warnings=warnings, notes=notes, builds=builds, pairing=pairing, terms=terms, noise=noise
+        invalid=invalid,
+        warnings=warnings,
+        versions=versions_of(baseline, candidate),
+        pairing=pairing,
+        terms=terms,
+        noise=noise,
     )
+    verdict = _verdict(invalid, classes)
     return Comparison(
         baseline=baseline.label,
         candidate=candidate.label,
@@ -53,11 +59,13 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         classes=classes,
         wall_clock=clock,
         invalid=invalid,
-        verdict=_verdict(invalid, classes),
+        verdict=verdict,
+        verdict_by_evidence=verdict,
         sentence=sentence_of(classes, clock, telling),
+        details=details_of(classes, telling),
         notes=notes,
         warnings=warnings,
-        builds=builds,
+        builds=build_names(baseline, candidate),
         alpha=terms.alpha,
         margin=terms.margin,
         time_margin=terms.time_margin,

@@ -1,7 +1,8 @@
 """Two arms' turns side by side: pairs by episode, turn and pass, and whether the two runs may be compared at all."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from soak.check.summary import MAX_INDETERMINATE, MAX_SKIPPED
@@ -80,7 +81,7 @@ class Pair(NamedTuple):
 class Pairing(NamedTuple):
     """
     `pairs` by episode, pass and turn; finished turns without a partner; `one_sided`: the partner was skipped or broken
-    off; `places`: where each pair stands, for the statistics.
+    off; `places`: where each pair stands, for the statistics; `episodes`: the number of each pair's episode.
     """
 
     pairs: list[Pair]
@@ -88,6 +89,7 @@ class Pairing(NamedTuple):
     candidate_alone: list[TurnFact]
     one_sided: int
     places: PairedTurns
+    episodes: list[int]
 
     @property
     def clusters(self) -> int:
@@ -130,12 +132,22 @@ def pair_up(baseline: ArmHistory, candidate: ArmHistory) -> Pairing:
     """Return both arms' turns, paired where both finished the same episode, turn and pass."""
     first, second = _turns(baseline), _turns(candidate)
     both = [key for key, turn in first.items() if turn.finished and key in second and second[key].finished]
-    both.sort(key=lambda key: (key[0], key[2], key[1]))
+    both.sort(key=itemgetter(0, 2, 1))
     paired = set(both)
-    alone = [[turns[k] for k in sorted(turns) if turns[k].finished and k not in paired] for turns in (first, second)]
+    alone = [
+        [turns[key] for key in sorted(key for key, turn in turns.items() if turn.finished and key not in paired)]
+        for turns in (first, second)
+    ]
     one_sided = sum(turn.key.pair in second for turn in alone[0]) + sum(turn.key.pair in first for turn in alone[1])
     places = PairedTurns([key[0] for key in both], [(key[0], key[2]) for key in both], [key[1] for key in both])
-    return Pairing([Pair(first[key], second[key]) for key in both], alone[0], alone[1], one_sided, places)
+    pairs = [Pair(first[key], second[key]) for key in both]
+    return Pairing(pairs, alone[0], alone[1], one_sided, places, episode_numbers(key[0] for key in both))
+
+
+def episode_numbers(episodes: Iterable[str]) -> list[int]:
+    """Return a number for each of these episodes, equal for equal ones, counted from 0 in the order they come."""
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(episode, len(numbers)) for episode in episodes]
 
 
 def _turns(side: ArmHistory) -> dict[tuple[str, int, int], TurnFact]:

@@ -100,7 +100,7 @@ def summarise(
             *_course(history, card.name, turns[card.name]),
             *_left_over(scenario, history, arm, state),
             *_too_deep(card, arm),
-            Opinion("pass", (*valid.states, *_client_notes(arm), *valid.notes)),
+            Opinion("pass", (*valid.states, *client_notes(arm), *valid.notes)),
         ]
     return Summary(
         run=run,
@@ -243,7 +243,7 @@ def _too_deep(card: ArmCard, arm: ArmSummary) -> list[Opinion]:
     return [Opinion("unknown", (text,))]
 
 
-def _client_notes(arm: ArmSummary) -> tuple[str, ...]:
+def client_notes(arm: ArmSummary) -> tuple[str, ...]:
     """Return what our own side had to do with the times: retries, and an event loop that ran late."""
     notes = []
     if arm.retried_turns:

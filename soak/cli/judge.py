@@ -129,7 +129,7 @@ def _printed(compared: Compared, *, as_json: bool, markdown: bool) -> str:
     if as_json:
         return encode({**msgspec.to_builtins(comparison), "gates": gates}).decode()
     if markdown:
-        return markdown_comparison(comparison, gates, report_arms(compared, turns=False))
+        return markdown_comparison(comparison, gates, report_arms(compared))
     return terminal_comparison(comparison, gates=gates, **terminal())
 
 

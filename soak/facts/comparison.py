@@ -254,6 +254,7 @@ class TrendTest(msgspec.Struct, frozen=True, kw_only=True):
 
     `slope` is the change of the failure rate per unit of the axis's `per`, with a 95 % interval; `p_value` from signs
     flipped by episode (None below five failing episodes), `p_independent` is Cochran–Armitage's, for independent turns.
+    Along "uptime_s" no slope is told where the turns span less than half an hour.
     """
 
     slope: float | None
@@ -278,10 +279,16 @@ class Trend(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
-    """Change of an arm's time per token over the run: per cent per hour with a 95 % interval; None if unknown."""
+    """
+    Change of an arm's time per token over the run: per cent per hour with a 95 % interval; None if unknown.
+
+    `exposure_s` is the time from the first to the last ok turn; where nothing is told, `unknown_because` says why.
+    """
 
     tpot_percent_per_hour: float | None
     ci95: Limits | None
+    exposure_s: float | None = None
+    unknown_because: str | None = None
 
 
 class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
@@ -305,6 +312,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """
     Two arms side by side. `invalid` says why no conclusion may be drawn (then the verdict is unknown).
 
+    `verdict_by_evidence` is what the comparison says by itself, `verdict` what is left of it after somebody's gates.
+    `sentence` is the short paragraph to paste; `details` are the sentences it leaves out.
     `warnings`: differences of environment or build that a reader must know, before any number. `margin` is the largest
     difference of rates, `time_margin` the largest relative change of turn time, said not to matter. `builds` names what
     was compared, `latency` is by "ttft_ms", "tpot_ms", "e2e_ms", `goodput` and `drift` by "baseline", "candidate".
@@ -334,3 +343,5 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     trends: list[Trend] = []
     drift: dict[str, Drift] = {}
     noise_floor: NoiseFloor | None = None
+    verdict_by_evidence: Verdict | None = None
+    details: list[str] = []

@@ -79,6 +79,12 @@ class History:
                 final[record.key] = record
         return final
 
+    def last(self, key: TurnKey) -> Record | None:
+        """Return the turn's last word, as `final` has it; None if it has no end."""
+        order = "ORDER BY outcome = 'indeterminate', seq DESC LIMIT 1"
+        rows = self._rows(f"SELECT body FROM ends {_OF_KEY} {order}", *key_values(key))
+        return self._fact(rows[0][0], Record) if rows else None
+
     def outlines(self) -> Iterator[RecordOutline]:
         """Yield what `records` does, without what was generated: a fraction of the time and memory."""
         return self._facts("ends", RecordOutline)

@@ -62,6 +62,8 @@ def test_final_prefers_finished_and_skipped_over_indeterminate(run: RunFolder, m
     with run.history() as history:
         final = history.final()
         assert final == {make.key(0): make.finished(0), make.key(1): make.ended(1, reason="second")}
+        assert {key: history.last(key) for key in final} == final
+        assert history.last(make.key(7)) is None
         assert history.start_counts() == {make.key(0): 2, make.key(1): 2}
         assert history.started(make.key(0)) == make.started(0, 1)
 
