@@ -9,12 +9,13 @@ from soak.importers.checking import CorpusProblem, check_corpus
 from soak.importers.corpus import Corpus, corpus_digest, load_corpus, write_corpus
 from soak.importers.finding import available_corpora, find_corpus
 from soak.importers.outline import CorpusOutline, EpisodeOutline, outline, outline_corpus
-from soak.importers.redaction import redact
-from soak.importers.tally import Counts, SourceReport
+from soak.importers.redaction import redact, redact_text
+from soak.importers.tally import Broken, Counts, SourceReport
 from soak.importers.transcripts import FORMATS, Import, Imported, read_transcripts
 
 __all__ = [
     "FORMATS",
+    "Broken",
     "Corpus",
     "CorpusOutline",
     "CorpusProblem",
@@ -32,5 +33,6 @@ __all__ = [
     "outline_corpus",
     "read_transcripts",
     "redact",
+    "redact_text",
     "write_corpus",
 ]

@@ -130,6 +130,8 @@ def check_episode(episode: Episode) -> str | None:
     if not episode.nodes:
         return "it has no message"
     for turn in episode.turns:
+        if min(turn.wait_s or 0, turn.completion_tokens or 0) < 0:
+            return f"turn {turn.index}: its wait_s or completion_tokens is negative"
         answer = None if turn.answer is None else episode.nodes[turn.answer]
         if answer is not None and answer.message.role != "assistant":
             return f"turn {turn.index}: its answer, message {turn.answer}, is by the {answer.message.role}"
@@ -213,7 +215,7 @@ def _check_writable(folder: Path, replace: bool) -> None:
         told = ", ".join(strange[:3]) or f"no {CARD_FILE}"
         raise _wrong(str(folder), f"the folder is in use and is no corpus ({told})", hint="name a new folder")
     if names and not replace:
-        raise _wrong(str(folder), "a corpus is there already", hint="name a new folder, or replace it")
+        raise _wrong(str(folder), "a corpus is there already", hint="name a new folder, or add --replace")
 
 
 def _write(path: Path, data: bytes) -> None:
