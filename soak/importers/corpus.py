@@ -81,8 +81,8 @@ def write_corpus(folder: Path, episodes: Iterable[Episode], notes: str = "", *, 
     try:
         part.mkdir(parents=True)
         card, numbers = _write_episodes(part / EPISODES_FILE, folder, episodes)
-        _write(part / CARD_FILE, _card_text(card, numbers, notes).encode())
-        _exchange(part, folder)
+        write_whole(part / CARD_FILE, _card_text(card, numbers, notes).encode())
+        exchange(part, folder)
     except OSError as error:
         raise _wrong(str(folder), f"cannot be written: {error.strerror or error}") from error
     finally:
@@ -218,7 +218,7 @@ def _check_writable(folder: Path, replace: bool) -> None:
         raise _wrong(str(folder), "a corpus is there already", hint="name a new folder, or add --replace")
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes) -> None:
     """Write a file and wait until it is on the disk."""
     with path.open("wb") as file:
         file.write(data)
@@ -226,8 +226,8 @@ def _write(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _exchange(part: Path, folder: Path) -> None:
-    """Put the finished folder in its place; one that was there goes only after the new one stands."""
+def exchange(part: Path, folder: Path) -> None:
+    """Put a finished folder in its place; one that was there goes only after the new one stands."""
     old = folder.parent / f".{folder.name}.{os.getpid()}.old"
     if folder.exists():
         folder.rename(old)

@@ -81,9 +81,7 @@ def sources_of(
         yield _together(group, *last, columns or {})
 
 
-def _single(
-    path: Path, named: bool, recognise: Callable[[Any], Format | None], columns: Mapping[str, str]
-) -> Source:
+def _single(path: Path, named: bool, recognise: Callable[[Any], Format | None], columns: Mapping[str, str]) -> Source:
     """Return the source of one file; its first value is read already."""
     tally = Tally(source=str(path))
     origin: dict[str, Any] = {"source": path.name}
@@ -176,7 +174,9 @@ def entries_of(path: Path, tally: Tally, origin: dict[str, Any]) -> Iterator[Ent
         return
     if path.exists() and not path.is_file():
         what = "a folder" if path.is_dir() else "a pipe, a socket or a device, and no file"
-        raise UnreadableError(str(path), f"it is {what}", hint="write what comes out of it into a file, and import that")
+        raise UnreadableError(
+            str(path), f"it is {what}", hint="write what comes out of it into a file, and import that"
+        )
     kind = table_kind(path)
     if kind is not None:
         yield from _rows(table_in(path, kind), path, str(path), tally)

@@ -36,17 +36,16 @@ from soak.importers import (
     sglang_trace,
     sharegpt,
     swe_agent,
-    swe_bench,
     tau2_bench,
     tau_bench,
     tracelab,
     weka,
 )
 from soak.importers.assembly import safe_id
+from soak.importers.dataset_rows import TASK
 from soak.importers.entries import Format
 from soak.importers.reading import UnreadableError
 from soak.importers.redaction import redact_episode
-from soak.importers.swe_bench import TASK
 from soak.importers.sources import Source, files_under, sources_of
 from soak.importers.tally import SourceReport, Tally
 
@@ -80,7 +79,6 @@ _FORMATS: tuple[Format, ...] = (
     mlperf.FORMAT,
     lmcache.FORMAT,
     dataset_rows.FORMAT,
-    swe_bench.FORMAT,
     openai_chat.FORMAT,
 )
 FORMATS: tuple[str, ...] = tuple(one.name for one in _FORMATS)
