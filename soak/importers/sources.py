@@ -89,7 +89,7 @@ def _single(path: Path, named: bool, recognise: Callable[[Any], Format | None], 
     if not named and _is_empty(path):
         tally.drop("an empty file")
     else:
-        entries = _until_broken(lambda: _renamed(entries_of(path, tally, origin), columns), tally)
+        entries = _until_broken(_renamed(entries_of(path, tally, origin), columns), tally)
     first = next(entries, None)
     if first is None:
         return Source(entries=iter(()), format=None, named=named, name=stem(path), tally=tally, origin=origin)
@@ -98,10 +98,10 @@ def _single(path: Path, named: bool, recognise: Callable[[Any], Format | None], 
     return Source(entries=values, format=format_, named=named, name=stem(path), tally=tally, origin=origin)
 
 
-def _until_broken(open_entries: Callable[[], Iterator[Entry]], tally: Tally) -> Iterator[Entry]:
+def _until_broken(entries: Iterator[Entry], tally: Tally) -> Iterator[Entry]:
     """Yield the values of a file as far as it can be read; where that is not to its end, the tally says why."""
     try:
-        yield from open_entries()
+        yield from entries
     except UnreadableError as error:
         tally.break_off(error.place, error.why, error.hint)
 
@@ -147,10 +147,7 @@ def _together(paths: list[Path], folder: Path, format_: Format, columns: Mapping
     """Return the source of several files of one folder."""
     alone = len(paths) == 1
     tally = Tally(source=str(paths[0]) if alone else f"{folder}/")
-    each = (
-        _until_broken(lambda path=path: _renamed(entries_of(path, tally, {}), columns), tally)  # type: ignore[misc]
-        for path in paths
-    )
+    each = (_until_broken(_renamed(entries_of(path, tally, {}), columns), tally) for path in paths)
     name = stem(paths[0]) if alone else folder.resolve().name
     origin = {"source": Path(tally.source).name}
     entries = chain.from_iterable(each)

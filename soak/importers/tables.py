@@ -12,9 +12,11 @@ Where HF_HUB_OFFLINE is set, a data set comes from the cache of `datasets`, or n
 run (`datasets` 4 and later has no way to). Tokens are those of `huggingface_hub`, and go nowhere from here.
 """
 
+import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -97,23 +99,27 @@ def table_on_hub(name: HubName) -> Table:
     Raises `UnreadableError` where the Hub does not answer within seconds, has no such data set, or does not let us in;
     and where it has several configurations or splits and none is named.
     """
-    library = _library(str(name))
-    if library.config.HF_HUB_OFFLINE:
-        return Table(rows=_rows(str(name), _of_splits(lambda: _cached(library, name), name)))
-    licence = _licence(name)
-    return Table(rows=_rows(str(name), _of_splits(lambda: _streamed(library, name), name)), licence=licence)
+    offline = _installed("huggingface_hub.constants", str(name)).HF_HUB_OFFLINE
+    licence = None if offline else _licence(name)  # before the large library is loaded: most errors come from here
+    return Table(rows=_rows(str(name), _of_hub(name, _cached if offline else _streamed)), licence=licence)
 
 
-def _library(place: str) -> Any:
-    """Return `datasets`, quiet and without its long waits; raises `UnreadableError` where it is not installed."""
+def _installed(module: str, place: str) -> Any:
+    """Return a module of the extra; raises `UnreadableError` where it is not installed."""
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # read when it is imported
     try:
-        import datasets
+        return import_module(module)
     except ImportError as error:
         raise UnreadableError(
             place,
             f"parquet, arrow and the Hub are read through a library that is not installed ({error})",
             hint="pip install 'soak[hub]'",
         ) from error
+
+
+def _library(place: str) -> Any:
+    """Return `datasets`, quiet and without its long waits; raises `UnreadableError` where it is not installed."""
+    datasets = _installed("datasets", place)
     datasets.disable_progress_bars()
     datasets.logging.set_verbosity(datasets.logging.CRITICAL)
     for name in ("STREAMING_READ_MAX_RETRIES", "STREAMING_OPEN_MAX_RETRIES"):
@@ -130,9 +136,9 @@ def _of_file(path: Path, kind: str) -> Iterator[Any]:
         yield from _undecoded(_in_small_batches(builder).as_streaming_dataset(split="rows"))
 
 
-def _of_splits(open_splits: Any, name: HubName) -> Iterator[Any]:
+def _of_hub(name: HubName, open_splits: Callable[[Any, HubName], Any]) -> Iterator[Any]:
     """Yield the rows of the split that is asked for, as many as are asked for."""
-    rows = _undecoded(_chosen(open_splits(), name))
+    rows = _undecoded(_chosen(open_splits(_library(str(name)), name), name))
     for number, row in enumerate(rows):
         if name.first is not None and number >= name.first:
             return
@@ -182,13 +188,13 @@ def _chosen(splits: Any, name: HubName) -> Any:
 
 def _licence(name: HubName) -> str | None:
     """Ask the Hub, once and with a short patience, whether the data set is there; return the licence on its card."""
-    from huggingface_hub import HfApi, constants, errors
+    hub, errors = (_installed(module, str(name)) for module in ("huggingface_hub", "huggingface_hub.errors"))
 
     def refused(why: str, hint: str) -> UnreadableError:
         return UnreadableError(str(name), why, hint=hint)
 
     try:
-        info = HfApi().dataset_info(name.repository, revision=name.revision, timeout=ANSWER_S)
+        info = hub.HfApi().dataset_info(name.repository, revision=name.revision, timeout=ANSWER_S)
     except errors.GatedRepoError as error:
         hint = "ask for access on its page, then set HF_TOKEN or run: hf auth login"
         raise refused("the Hub does not let us in: the data set is gated", hint) from error
@@ -198,7 +204,8 @@ def _licence(name: HubName) -> str | None:
         hint = "check the name; for a private one set HF_TOKEN or run: hf auth login"
         raise refused("the Hub has no such data set, or does not show it to us", hint) from error
     except Exception as error:  # of the HTTP library, which is none of ours and has changed before
-        why = f"the Hub at {constants.ENDPOINT} cannot be reached: {_told(error)}"
+        where = _installed("huggingface_hub.constants", str(name)).ENDPOINT
+        why = f"the Hub at {where} cannot be reached: {_told(error)}"
         raise refused(why, f"check the network, proxies and HF_ENDPOINT, {_ELSEWHERE}") from error
     card = getattr(info, "card_data", None)
     licence = card.get("license") if card is not None else None
