@@ -84,7 +84,9 @@ def redact_episode(episode: Episode) -> tuple[Episode, dict[str, int]]:
     messages = [_message(node.message, pen) for node in episode.nodes]
     tools = tuple(pen.value(tool) for tool in episode.tools)
     meta = pen.value(episode.meta)
-    id_ = pen.text(f"-{episode.id}")[1:]  # an id made of a path often lost the sign before "home"
+    id_ = pen.text(episode.id)
+    if id_.startswith(("home-", "Users-")):
+        id_ = pen.text(f"-{id_}")[1:]  # made of a path, whose first sign was lost
     if not pen.counts:
         return episode, {}
     parents = [node.parent for node in episode.nodes]

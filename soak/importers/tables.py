@@ -29,7 +29,7 @@ ANSWER_S = 10.0
 _MAGICS = {b"PAR1": "parquet", b"ARRO": "arrow", b"\xff\xff\xff\xff": "arrow"}
 _SPEAKERS = ("role", "from")
 _NAME = re.compile(
-    r"hf:/+(?:datasets/)?(?P<repository>[\w.-]+/[\w.-]+)"
+    r"hf:/+(?:datasets/)?(?P<repository>\w[\w.-]*/\w[\w.-]*)"
     r"(?:@(?P<revision>refs/(?:convert|pr)/\w+|[\w.-]+))?(?:/(?P<config>[\w.=+-]+))?"
     r"(?::(?P<split>[\w.]+)(?:\[:(?P<first>\d{1,9})\])?)?\Z",
     re.ASCII,
@@ -89,7 +89,7 @@ def table_kind(path: Path) -> str | None:
 
 def table_in(path: Path, kind: str) -> Table:
     """Return the rows of a parquet or arrow file; they raise `UnreadableError` where it cannot be read."""
-    return Table(rows=_rows(str(path), _of_file(path, kind)))
+    return Table(rows=_rows(str(path), _of_file(path, kind), "see that the file is whole, or get it again"))
 
 
 def table_on_hub(name: HubName) -> Table:
@@ -101,7 +101,8 @@ def table_on_hub(name: HubName) -> Table:
     """
     offline = _installed("huggingface_hub.constants", str(name)).HF_HUB_OFFLINE
     licence = None if offline else _licence(name)  # before the large library is loaded: most errors come from here
-    return Table(rows=_rows(str(name), _of_hub(name, _cached if offline else _streamed)), licence=licence)
+    rows = _rows(str(name), _of_hub(name, _cached if offline else _streamed), _FORM)
+    return Table(rows=rows, licence=licence)
 
 
 def _installed(module: str, place: str) -> Any:
@@ -131,9 +132,9 @@ def _library(place: str) -> Any:
 
 def _of_file(path: Path, kind: str) -> Iterator[Any]:
     library = _library(str(path))
-    with tempfile.TemporaryDirectory() as cache:
+    with tempfile.TemporaryDirectory() as cache:  # it is asked for and not used: rows are streamed
         builder = library.load_dataset_builder(kind, data_files={"rows": [str(path)]}, cache_dir=cache)
-        yield from _undecoded(_in_small_batches(builder).as_streaming_dataset(split="rows"))
+    yield from _undecoded(_in_small_batches(builder).as_streaming_dataset(split="rows"))
 
 
 def _of_hub(name: HubName, open_splits: Callable[[Any, HubName], Any]) -> Iterator[Any]:
@@ -212,7 +213,7 @@ def _licence(name: HubName) -> str | None:
     return licence if isinstance(licence, str) else None
 
 
-def _rows(place: str, rows: Iterator[Any]) -> Iterator[bytes]:
+def _rows(place: str, rows: Iterator[Any], hint: str) -> Iterator[bytes]:
     """Yield rows as JSON; whatever the library raises becomes an `UnreadableError`."""
     number = 0
     try:
@@ -227,7 +228,8 @@ def _rows(place: str, rows: Iterator[Any]) -> Iterator[bytes]:
     except RecursionError:
         raise UnreadableError(f"{place}:{number}", "nested too deeply") from None
     except Exception as error:  # a foreign library's, of any kind: bad files raise whatever lay at hand
-        raise UnreadableError(f"{place}:{number + 1}", f"cannot be read as a table: {_told(error)}") from error
+        where = f"{place}:{number + 1}" if number else place
+        raise UnreadableError(where, f"cannot be read as a table: {_told(error)}", hint=hint) from error
 
 
 def _told(error: BaseException) -> str:
