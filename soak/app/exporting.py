@@ -88,16 +88,17 @@ def _bodies(episode: Episode, turns: Sequence[Turn], model: str | None, lost: Co
 
 
 def _said(episode: Episode, turns: Sequence[Turn], lost: Counter[str]) -> list[dict[str, Any]]:
-    """Return the longest way through a conversation, to the last turn's answer, as plain text."""
-    if not turns:
-        return []
-    last = turns[-1]
-    way = [node.message for node in episode.chain(last)]
-    answer = episode.answer(last)
-    if answer is not None:
-        way.append(answer)
+    """Return one way through a conversation as plain text: to the last turn and its answer, or to the last answer."""
+    ways = (_way(episode, turn) for turn in reversed(turns) if turn is turns[-1] or turn.answer is not None)
+    way = next((way for way in ways if any(message.role == "assistant" for message in way)), [])
     _count_lost_as_text(episode, turns, way, lost)
     return list(_request(way, episode, "text")["messages"])
+
+
+def _way(episode: Episode, turn: Turn) -> list[Message]:
+    """Return all messages up to a turn, and its answer where one was recorded."""
+    answer = episode.answer(turn)
+    return [*episode.prefix(turn), *([] if answer is None else [answer])]
 
 
 def _request(messages: Sequence[Message], episode: Episode, mode: Any) -> dict[str, Any]:

@@ -170,7 +170,9 @@ def prefixes(episode: Episode) -> list[list[Message]]:
 def test_vllm_conversations_of_every_format_come_back_equal(name: str, tmp_path: Path) -> None:
     """Whatever was imported, an export that is imported and exported again is the same file."""
     write_corpus(tmp_path / "one", read_transcripts([lay_out(name, tmp_path)]).episodes)
-    if not any(turn.answer is not None for one in load_corpus(tmp_path / "one").episodes for turn in one.turns):
+    if not any(
+        node.message.role == "assistant" for one in load_corpus(tmp_path / "one").episodes for node in one.nodes
+    ):
         with pytest.raises(CorpusError):
             export_corpus(str(tmp_path / "one"), tmp_path / "a.json", "vllm")
         return
