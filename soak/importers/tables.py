@@ -2,9 +2,10 @@
 Parquet and Arrow files, and data sets on the Hugging Face Hub → rows as JSON, through `datasets` (extra `hub`).
 
 The only module that imports `datasets`, and only when such a source is read. Rows are streamed: nothing is downloaded
-whole, and no more than a few rows are held, or one record batch of an Arrow file. A row is given as the JSON line it
-would be, so that the formats read it like any other. Arrow has no absent field, only null ones: those inside a struct
-are left out. A list of structs that was stored as a struct of lists is turned back.
+whole, and what is held is one row group of a parquet file, one record batch of an Arrow file: as their writers made
+them. A row is given as the JSON line it would be, so that the formats read it like any other. Arrow has no absent
+field, only null ones: those inside a struct are left out. A list of structs that was stored as a struct of lists is
+turned back.
 
     hf://ORG/NAME[@REVISION][/CONFIG][:SPLIT]        a split may be cut: :train[:50] is its first 50 rows
 
@@ -163,7 +164,7 @@ def _cached(library: Any, name: HubName) -> Any:
 
 
 def _in_small_batches(builder: Any) -> Any:
-    """Return a builder that reads few rows at a time, where it can be told to; else a row group of any size at once."""
+    """Return a builder that hands over few rows at a time, where it can be told to; else all of a row group at once."""
     if hasattr(builder.config, "batch_size"):
         builder.config.batch_size = BATCH_ROWS
     return builder

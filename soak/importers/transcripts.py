@@ -83,6 +83,7 @@ _FORMATS: tuple[Format, ...] = (
 )
 FORMATS: tuple[str, ...] = tuple(one.name for one in _FORMATS)
 _KNOWN = f"formats known: {', '.join(FORMATS)}; name one with --format if you know it better"
+_MEND = "mend that place or leave it out, and import again"
 _TASKS = "name the rows in a scenario with replay: agent; an import takes trajectories, such as those of SWE-smith"
 
 
@@ -135,7 +136,7 @@ class Import:
             return
         for report in self.reports:
             for broken in report.broken:
-                raise _wrong(broken.place, broken.why, broken.hint or _KNOWN)
+                raise _wrong(broken.place, broken.why, broken.hint or (_MEND if report.format else _KNOWN))
         tasks = any(TASK in report.dropped for report in self.reports)
         raise _wrong(", ".join(map(str, self._paths))[:200], _nothing(self.reports), _TASKS if tasks else _KNOWN)
 
