@@ -7,6 +7,7 @@ read on ends there, with its place and reason in the tally; the others are read 
 """
 
 import os
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from pathlib import Path
@@ -169,16 +170,23 @@ def entries_of(path: Path, tally: Tally, origin: dict[str, Any]) -> Iterator[Ent
     if on_hub is not None:
         yield from _of_hub(on_hub, tally, origin)
         return
-    if path.exists() and not path.is_file():
-        what = "a folder" if path.is_dir() else "a pipe, a socket or a device, and no file"
-        raise UnreadableError(
-            str(path), f"it is {what}", hint="write what comes out of it into a file, and import that"
-        )
+    if _is_special(path):
+        hint = "write what it gives into a file, and import that"
+        raise UnreadableError(str(path), "it is a pipe, a socket or a device, and no file", hint=hint)
     kind = table_kind(path)
     if kind is not None:
         yield from _rows(table_in(path, kind), path, str(path), tally)
     else:
         yield from _members(path, tally) if is_archive(path) else _values(path, tally)
+
+
+def _is_special(path: Path) -> bool:
+    """Return whether reading would hang or never end: it is there, and neither a file nor a folder."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False  # whoever opens it says why
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
 
 
 def _of_hub(name: HubName, tally: Tally, origin: dict[str, Any]) -> Iterator[Entry]:
