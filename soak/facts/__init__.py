@@ -29,7 +29,7 @@ from soak.facts.comparison import (
     TrendTest,
     WallClock,
 )
-from soak.facts.conversation import CONVERSATION_ENDED, ConversationEnd, ConversationKey
+from soak.facts.conversation import CONVERSATION_ENDED, ConversationEnd, ConversationKey, ConversationLoop
 from soak.facts.episode import (
     EPISODE_SCHEMA,
     Episode,
@@ -63,6 +63,7 @@ from soak.facts.scenario import (
     Deadlines,
     Decide,
     Expect,
+    Live,
     Load,
     Retries,
     Sampling,
@@ -115,6 +116,7 @@ __all__ = [
     "Condition",
     "ConversationEnd",
     "ConversationKey",
+    "ConversationLoop",
     "CorpusCard",
     "Deadlines",
     "Decide",
@@ -132,6 +134,7 @@ __all__ = [
     "Goodput",
     "Judgement",
     "LatencyComparison",
+    "Live",
     "Load",
     "Logprob",
     "Makespan",
