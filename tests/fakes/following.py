@@ -28,14 +28,15 @@ class Following:
     def __init__(
         self, lines: Sequence[dict[str, Any]], ways: Mapping[str, tuple[str, int]] | None = None, *, gap_s: float = 0.0
     ) -> None:
-        self._lines = {_user_text(line["messages"]): line for line in lines}
+        self._lines = [(_user_texts(line["messages"]), line) for line in lines]
         self._ways = dict(ways or {})
         self._gap_s = gap_s
         self.asked: list[dict[str, Any]] = []
 
     def __call__(self, ask: Ask) -> Script:
         messages = ask.body["messages"]
-        line = self._lines.get(_user_text(messages))
+        said = _user_texts(messages)
+        line = next((line for texts, line in self._lines if said and texts[: len(said)] == said), None)
         if line is None or "seed" not in ask.body:
             return stream(Answer(content="ready"), ask)
         self.asked.append(ask.body)
@@ -99,7 +100,7 @@ def _said(content: str, calls: list[Call], text_mode: bool) -> Answer:
     return Answer(content="\n".join((content, *written)))
 
 
-def _user_text(messages: Sequence[dict[str, Any]]) -> str:
-    """Return the first thing a user says; a request in text mode may have merged more behind it."""
-    said = next((message.get("content") or "" for message in messages if message["role"] == "user"), "")
-    return str(said)[:200]
+def _user_texts(messages: Sequence[dict[str, Any]]) -> list[str]:
+    """Return what users say; in text mode what follows a result in the same message."""
+    texts = (str(message.get("content") or "") for message in messages if message["role"] == "user")
+    return [rest for text in texts if (rest := text.rpartition("</tool_response>")[2].strip())]
