@@ -3,7 +3,7 @@ Loops across turns: the same call with the same result again and again, while ea
 
 A round is one turn's answer with what came back for it. Its steps are its calls, each with its result, or, if it made
 no call, its text. Two steps are the same if tool, arguments and result are (times, dates and addresses in a result
-aside); nearly the same if the results are and the arguments are at least 0.95 alike (`likeness.py`). A loop is a
+aside); nearly the same if the results are and the arguments are at least 0.9 alike (`likeness.py`). A loop is a
 stretch of steps that repeats with one period:
 
     equal steps          four copies of one step, three of a period of 2 to 12 steps
@@ -26,7 +26,7 @@ from soak.classify.likeness import call_text, likeness
 from soak.classify.textcalls import calls_in_text
 from soak.facts import ConversationLoop, Message, ToolCall, clean, text_of
 
-NEARLY = 0.95
+NEARLY = 0.9
 PERIOD_MAX = 12
 _STEPS_MAX = 4_096
 _COMPARED_MAX = 32
