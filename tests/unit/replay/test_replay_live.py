@@ -1,6 +1,8 @@
 """Live replay on a real server: the model's own answers carry the conversation on, the record answers its calls."""
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,8 @@ from fakes import FakeEngine, FakeServer
 from fakes.following import Following, lines_of
 from rigs.replaying import Rig, scenario
 
-from soak.facts import Budget, ConversationEnd, Episode, Live, Load, Message, Record, ToolCall, make_episode
+from soak.errors import RunFolderError
+from soak.facts import Budget, ConversationEnd, Episode, Live, Load, Message, Record, ToolCall, Turn, make_episode
 from soak.importers import load_corpus
 from soak.replay.script import NEUTRAL_FAILURE
 
@@ -149,7 +152,6 @@ def plain(episode: Episode) -> dict[str, Any]:
 
 async def test_a_script_of_what_users_say_is_carried_on_by_the_models_answers(tmp_path: Path) -> None:
     """Prefixes without any recorded answer are usable: each user message comes after the model's own answer."""
-    from soak.facts import Turn
 
     users = [Message(role="user", content=f"Question {n}: tell me about the rivers of this country.") for n in range(4)]
     episode = make_episode("asked", users, turns=[Turn(index=n, prefix=n) for n in range(4)])
@@ -219,3 +221,15 @@ async def test_a_run_broken_off_goes_on_exactly_where_it_was(tmp_path: Path, sto
     }
     finished = [key for key, record in broken.final().items() if record.outcome == "finished"]
     assert len(finished) == sum(end.turns for end in want.values())
+
+
+async def test_answers_that_lead_elsewhere_now_are_refused(tmp_path: Path) -> None:
+    """If stored answers lead to other messages than were sent then, the run is not gone on with as if nothing were."""
+    run = rig(tmp_path, corpus=episodes(SMOKE, UNITS))
+    run.ear.on_end = lambda record: run.switch.stop("interrupt") if record.key.turn == 1 else None
+    await lived(run, "follow")
+    with closing(sqlite3.connect(run.path / "history.sqlite")) as history:
+        history.execute('UPDATE ends SET body = replace(body, \'"content":"\', \'"content":"Well. \')')
+        history.commit()
+    with pytest.raises(RunFolderError, match="cannot be gone on with"):
+        await lived(run, "follow")
