@@ -138,7 +138,7 @@ def test_no_loop_in_the_bundled_transcripts(name: str) -> None:
 
 
 def test_no_loop_in_real_transcripts() -> None:
-    """No real agent's conversation is said to loop; the one that a scripted model plays in a test fixture may be."""
+    """No real agent's conversation is said to loop; the one that a scripted model plays in a test fixture is."""
     if not REAL.is_dir():
         pytest.skip("the folder of real transcripts is not beside the checkout")
     looped = set()
@@ -151,7 +151,7 @@ def test_no_loop_in_real_transcripts() -> None:
                     looped.add(source.name.partition(".")[0])
         except InputError:
             continue  # a file that is not a transcript, or is broken on purpose
-    assert looped <= {SCRIPTED}
+    assert looped == {SCRIPTED}
 
 
 def test_live_equals_offline() -> None:
