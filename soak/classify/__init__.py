@@ -9,6 +9,7 @@ conversation. Label policy, thresholds and error rates: README.md beside this fi
 """
 
 from soak.classify.answers import answer_line, parse_answer
+from soak.classify.calls import is_tool_name
 from soak.classify.context import Context
 from soak.classify.judge import TurnJudge, judge
 from soak.classify.likeness import call_text, likeness
@@ -27,6 +28,7 @@ __all__ = [
     "call_text",
     "calls_in_text",
     "cross_turn_loops",
+    "is_tool_name",
     "judge",
     "likeness",
     "parse_answer",

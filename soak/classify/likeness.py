@@ -8,7 +8,8 @@ pipe into `head` or `tail` at its end.
 
 import json
 import re
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from rapidfuzz import fuzz
 from rapidfuzz.distance import Indel
@@ -41,9 +42,9 @@ def call_text(call: ToolCall) -> str:
         return call.arguments.strip()
 
 
-def likeness(first: str, second: str) -> float:
+def likeness(first: str, second: str, *, at_least: float = 0.0) -> float:
     """
-    Return how alike two texts of `call_text` are, 0 to 1; 1 if equal but for spelling.
+    Return how alike two texts of `call_text` are, 0 to 1; 1 if equal but for spelling, 0 if below `at_least`.
 
     The mean of the shares of characters and of words that both have in the same order (rapidfuzz, normalised insertions
     and deletions): characters alone call `test_a.py` and `test_b.py` the same, words alone see no typing error. Of long
@@ -51,11 +52,14 @@ def likeness(first: str, second: str) -> float:
     """
     if first == second:
         return 1.0
-    one, other = _plain(first), _plain(second)
+    one, other = _plain(_ends(first)), _plain(_ends(second))
     if one == other:
         return 1.0
-    words = Indel.normalized_similarity(_WORD.findall(one), _WORD.findall(other))
-    return (fuzz.ratio(one, other) / 100 + words) / 2
+    characters = fuzz.ratio(one.text, other.text, score_cutoff=max(0.0, 200 * at_least - 100)) / 100
+    if characters + 1.0 < 2 * at_least:
+        return 0.0
+    alike = (characters + Indel.normalized_similarity(one.words, other.words)) / 2
+    return alike if alike >= at_least else 0.0
 
 
 def _command(arguments: dict[str, Any]) -> str | None:
@@ -68,11 +72,21 @@ def _command(arguments: dict[str, Any]) -> str | None:
     return None
 
 
-def _plain(text: str) -> str:
-    """Return a text without the spelling that changes nothing."""
-    if len(text) > _COMPARED_CHARS:
-        text = text[: _COMPARED_CHARS // 2] + text[-_COMPARED_CHARS // 2 :]
-    if text.startswith("{"):
-        return text
-    bare = _QUOTES.sub("", _TAIL.sub("", _OUTPUT.sub("", _HEAD.sub("", text))))
-    return " ".join(_MODULE.sub("", _HERE.sub("", bare)).split())
+class _Plain(NamedTuple):
+    """A text without the spelling that changes nothing, and its words."""
+
+    text: str
+    words: tuple[str, ...]
+
+
+def _ends(text: str) -> str:
+    half = _COMPARED_CHARS // 2
+    return text if len(text) <= _COMPARED_CHARS else text[:half] + text[-half:]
+
+
+@lru_cache(maxsize=2048)  # each call is compared with many; of at most 4,000 characters each
+def _plain(text: str) -> _Plain:
+    if not text.startswith("{"):
+        bare = _QUOTES.sub("", _TAIL.sub("", _OUTPUT.sub("", _HEAD.sub("", text))))
+        text = " ".join(_MODULE.sub("", _HERE.sub("", bare)).split())
+    return _Plain(text, tuple(_WORD.findall(text)))

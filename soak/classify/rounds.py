@@ -125,7 +125,7 @@ class RoundWatch:
         """Return the number of the first of the latest steps that this one is nearly equal to, else its own."""
         near = number
         for other_name, other_text, other_result, other in reversed(self._near[-_COMPARED_MAX:] if name else []):
-            if (name, result) == (other_name, other_result) and likeness(text, other_text) >= NEARLY:
+            if (name, result) == (other_name, other_result) and likeness(text, other_text, at_least=NEARLY):
                 near = other
                 break
         if name:

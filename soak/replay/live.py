@@ -25,7 +25,7 @@ out otherwise than it was sent, the run is refused.
 import json
 from collections.abc import Iterable, Mapping, Sequence
 
-from soak.classify import Round, RoundWatch, calls_in_text
+from soak.classify import Round, RoundWatch, calls_in_text, is_tool_name
 from soak.errors import RunFolderError
 from soak.facts import (
     ConversationEnd,
@@ -171,9 +171,9 @@ class Dialogue:
         if observation.ending not in _WHOLE:
             return "error", f"its answer ended as {observation.ending}"
         calls = self._calls(observation)
-        unusable = next((call for call in calls if not _is_object(call.arguments)), None)
+        unusable = next((call for call in calls if not self._can_be_sent(call)), None)
         if unusable is not None:
-            return "error", f"the arguments of its call of {unusable.name[:60]!r} are no JSON object"
+            return "error", f"its call of {unusable.name[:60]!r} has a name or arguments that no server takes back"
         if not calls and record.judgement is not None and record.judgement.class_ == "error":
             return "error", record.judgement.reason
         self._append(self._answer(observation, calls))
@@ -227,14 +227,22 @@ class Dialogue:
         return tuple(self._named(call, place) for place, call in enumerate(made[:CALLS_MAX]))
 
     def _named(self, call: ToolCall, place: int) -> ToolCall:
-        taken = not call.id or call.id in self._ids
+        id_ = clean(call.id)
+        if not id_ or id_ in self._ids or self._text_mode:
+            id_ = f"call-{self._turn}-{place}"
+        while id_ in self._ids:
+            id_ += "-"
         named = ToolCall(
-            id=f"call-{self._turn}-{place}" if taken or self._text_mode else call.id,
+            id=id_,
             name=clean(call.name),
             arguments=clean(call.arguments).strip() or "{}",
         )
         self._ids.add(named.id)
         return named
+
+    def _can_be_sent(self, call: ToolCall) -> bool:
+        """Whether a call may stand in a history; in text mode it is text like any other."""
+        return self._text_mode or (is_tool_name(call.name) and _is_object(call.arguments))
 
     def _answer(self, observation: Observation, calls: tuple[ToolCall, ...]) -> Message:
         if self._text_mode:

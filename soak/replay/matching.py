@@ -71,8 +71,10 @@ class Matcher:
     def _match(self, call: ToolCall) -> Matched:
         text = call_text(call)
         same_tool = [recorded for recorded in self._script.calls if recorded.name == call.name]
-        fresh = ((self._alike(text, other.text), other) for other in same_tool if other.place not in self._used)
-        fitting = [(alike, recorded) for alike, recorded in fresh if alike >= self._threshold]
+        fresh = [recorded for recorded in same_tool if recorded.place not in self._used]
+        ahead = [recorded for recorded in fresh if recorded.text == text and recorded.place >= self.position]
+        fitting = [(self._alike(text, recorded.text), recorded) for recorded in ahead or fresh]  # no other would win
+        fitting = [(alike, recorded) for alike, recorded in fitting if alike >= self._threshold]
         if fitting:
             alike, best = max(fitting, key=self._preference)
             return self._use(best, text, "exact" if alike == 1.0 else "near")
@@ -98,5 +100,5 @@ class Matcher:
     def _alike(self, text: str, recorded: str) -> float:
         known = self._likeness.get((text, recorded))
         if known is None:
-            known = self._likeness[text, recorded] = likeness(text, recorded)
+            known = self._likeness[text, recorded] = likeness(text, recorded, at_least=self._threshold)
         return known
