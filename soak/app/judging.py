@@ -12,7 +12,7 @@ import msgspec
 
 import soak.classify
 from soak.check import ConversationFact, HistoryView, TurnFact, final_turns, scenario_of, summarise
-from soak.classify import DEFAULTS, Context, Settings, cross_turn_loops, judge, rounds_of
+from soak.classify import DEFAULTS, Context, Settings, cross_turn_loops, judge, prompt_text_of, rounds_of
 from soak.errors import RunFolderError, UsageError
 from soak.facts import (
     ConversationLoop,
@@ -26,7 +26,6 @@ from soak.facts import (
     TurnKey,
     clean,
     digest_of,
-    text_of,
 )
 from soak.scenario import threshold_problem
 from soak.store import History, RunFolder
@@ -73,10 +72,13 @@ def judge_again(history: History, manifest: Manifest, changes: Mapping[str, floa
     if manifest.classifier is not None and manifest.classifier == classifier_fingerprint(settings):
         return {}
     modes = {card.name: card.tool_mode for card in manifest.arms}
+    live = scenario_of(manifest).replay != "recorded"
     refuse_unknown_arms(history, modes)
     starts = {started.key: started for started in history.starts()}
     return {
-        key: judge(record.observation, stored_context(history, starts[key], record, modes[key.arm]), settings)
+        key: judge(
+            record.observation, stored_context(history, starts[key], record, modes[key.arm], live=live), settings
+        )
         for key, record in history.final().items()
         if record.observation is not None and key in starts
     }
@@ -121,11 +123,13 @@ def classifier_fingerprint(settings: Settings) -> str:
     return digest_of([sources, {name: version(name) for name in _JUDGING_PACKAGES}, asdict(settings)])
 
 
-def stored_context(history: History, started: Started, record: Record, tool_mode: str) -> Context:
-    """Return what a stored answer was given: its prompt's text, tools, and recorded answer."""
+def stored_context(
+    history: History, started: Started, record: Record, tool_mode: str, *, live: bool = False
+) -> Context:
+    """Return what a stored answer was given: its prompt's text (`live`: but for its own answers), tools, record."""
     prefix = history.prefix(started.prefix)
     return Context(
-        prompt_text="\n".join(text_of(message.content) for message in prefix),
+        prompt_text=prompt_text_of(prefix, own_answers=live),
         tools=history.tools(started.tools),
         reference=history.message(started.answer) if started.answer else None,
         reference_tokens=started.answer_tokens,

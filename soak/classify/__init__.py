@@ -10,7 +10,7 @@ conversation. Label policy, thresholds and error rates: README.md beside this fi
 
 from soak.classify.answers import answer_line, parse_answer
 from soak.classify.calls import is_tool_name
-from soak.classify.context import Context
+from soak.classify.context import Context, prompt_text_of
 from soak.classify.judge import TurnJudge, judge
 from soak.classify.likeness import call_text, likeness
 from soak.classify.rounds import Round, RoundWatch, cross_turn_loops, rounds_of
@@ -32,5 +32,6 @@ __all__ = [
     "judge",
     "likeness",
     "parse_answer",
+    "prompt_text_of",
     "rounds_of",
 ]

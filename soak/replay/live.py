@@ -120,7 +120,7 @@ class Dialogue:
         self._at_limit = at_limit
         self._watch = RoundWatch()
         self._chain: tuple[Node, ...] = script.opening
-        self._ids: set[str] = set()
+        self._ids = {call.id for node in script.opening for call in node.message.tool_calls}
         self._said = 0
         self._turn = 0
         self._dropped = 0

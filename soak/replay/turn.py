@@ -12,10 +12,10 @@ from typing import Any
 
 import msgspec
 
-from soak.classify import Context, Settings, TurnJudge
+from soak.classify import Context, Settings, TurnJudge, prompt_text_of
 from soak.client import Exchange, Request, compose, context_limit_of
 from soak.errors import UsageError
-from soak.facts import Chunk, Judgement, Record, Scenario, Started, TurnKey, digest_of, text_of
+from soak.facts import Chunk, Judgement, Record, Scenario, Started, TurnKey, digest_of
 from soak.replay.arm import Arm
 from soak.replay.asked import Asked
 from soak.replay.fit import Room
@@ -191,7 +191,7 @@ class TurnRunner:
 
     def _context(self, arm: Arm, job: Job, room: Room) -> Context:
         return Context(
-            prompt_text="\n".join(text_of(message.content) for message in job.asked.messages),
+            prompt_text=prompt_text_of(job.asked.messages, own_answers=self._scenario.replay != "recorded"),
             tools=job.asked.tools,
             reference=None if job.asked.answer is None else job.asked.answer.message,
             reference_tokens=job.asked.answer_tokens,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from fakes import FakeEngine, FakeServer
+from fakes.faults import loop_answer, stream
 from fakes.following import Following, lines_of
 from rigs.replaying import Rig, scenario
 
@@ -233,3 +234,16 @@ async def test_answers_that_lead_elsewhere_now_are_refused(tmp_path: Path) -> No
         history.commit()
     with pytest.raises(RunFolderError, match="cannot be gone on with"):
         await lived(run, "follow")
+
+
+async def test_own_garbage_does_not_excuse_the_same_garbage(tmp_path: Path) -> None:
+    """What the model itself looped on stands in its history, and the next turn's loop is still a loop."""
+    users = [Message(role="user", content=f"Question {n}, please.") for n in range(3)]
+    episode = make_episode("asked", users, turns=[Turn(index=n, prefix=n) for n in range(3)])
+    run = rig(tmp_path, corpus=(episode,))
+    async with FakeServer(
+        lambda ask: stream(loop_answer(ask, unit=" and once more the same words again"), ask)
+    ) as server:
+        await run.sit({"candidate": server})
+    assert run.classes() == {"garbage_loop": 3}
+    assert ends(run)["asked", "candidate"].reason == "answered"
