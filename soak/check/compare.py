@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from soak.check.cards import build_names, notes_on, same_build, same_run, versions_of, warnings_on
 from soak.check.classes import ANY_FAILURE, compare_classes
+from soak.check.conversations import compare_conversations
 from soak.check.latency import compare_goodput, compare_latency
 from soak.check.noise import noise_floor
 from soak.check.pairing import ArmHistory, Pairing, invalid_reasons, pair_up
@@ -23,7 +24,8 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     Return the two arms side by side.
 
     Turns are paired by episode, turn and pass where both arms finished them; without any pair all finished turns are
-    compared unpaired. `stated` holds margins and limits said beforehand.
+    compared unpaired. Where the arms' own answers carried conversations on (live replay) turns are never paired: the
+    unit is the episode. `stated` holds margins and limits said beforehand.
 
     Verdict: *unknown* if `invalid` says anything; else *fail* if any class is a regression; *pass* if none is and the
     evidence is positive: a class improved, or all are equivalent; else *unknown*, for "no difference seen" is not
@@ -41,6 +43,9 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     clock = wall_clock(baseline, candidate, pairing, terms)
     warnings = warnings_on(baseline, candidate)
     noise = noise_floor(pairing, classes[ANY_FAILURE], clock) if same_build(baseline, candidate) else None
+    conversations = compare_conversations(
+        (baseline.conversations, baseline.turns), (candidate.conversations, candidate.turns)
+    )
     telling = Telling(
         invalid=invalid,
         warnings=warnings,
@@ -48,6 +53,7 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         pairing=pairing,
         terms=terms,
         noise=noise,
+        conversations=conversations,
     )
     verdict = _verdict(invalid, classes)
     return Comparison(
@@ -75,6 +81,7 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         trends=compare_trends(baseline, candidate, pairing),
         drift=compare_drift(baseline, candidate, pairing),
         noise_floor=noise,
+        conversations=conversations,
     )
 
 

@@ -7,7 +7,7 @@ from soak.check.classes import ANY_FAILURE
 from soak.check.pairing import Pairing
 from soak.check.stated import Terms
 from soak.check.wording import TITLES, duration, percent, percent_up, plural, rounded_up, two_digits
-from soak.facts import ClassComparison, Evidence, Makespan, Needed, NoiseFloor, WallClock
+from soak.facts import ClassComparison, ConversationsCompared, Evidence, Makespan, Needed, NoiseFloor, WallClock
 from soak.stats import upper_bound
 
 _FIRST = "garbage_loop"
@@ -34,6 +34,7 @@ class Telling:
     pairing: Pairing
     terms: Terms
     noise: NoiseFloor | None
+    conversations: ConversationsCompared | None = None
 
 
 def sentence_of(classes: Mapping[str, ClassComparison], clock: WallClock, telling: Telling) -> str:
@@ -52,6 +53,7 @@ def sentence_of(classes: Mapping[str, ClassComparison], clock: WallClock, tellin
         _class_text(_FIRST, classes[_FIRST], _unit(telling.pairing), telling.terms),
         *(_class_text(name, classes[name], "", telling.terms) for name in decided),
         _others_text({name: found for name, found in others.items() if name not in decided}),
+        *_conversation_texts(telling.conversations),
         _time_text(clock),
         _noise_text(telling.noise),
         f"Builds: {_shortened(telling.versions, _LINE)}.",
@@ -68,6 +70,8 @@ def details_of(classes: Mapping[str, ClassComparison], telling: Telling) -> list
 
 
 def _unit(pairing: Pairing) -> str:
+    if pairing.own_ways:
+        return f"turns in {pairing.clusters} episodes, which each arm carried on with its own answers"
     return f"paired turns in {pairing.clusters} episodes" if pairing.pairs else "turns (unpaired)"
 
 
@@ -105,6 +109,22 @@ def _others_text(others: Mapping[str, ClassComparison]) -> str:
         return ""
     same = all(found.result == "equivalent" for found in others.values())
     return _as_sentence(f"{', '.join(told)}: {'equivalent' if same else 'not distinguishable from no change'}")
+
+
+def _conversation_texts(found: ConversationsCompared | None) -> list[str]:
+    """Return loops across turns, and turns per task, of conversations that the arms carried on themselves."""
+    if found is None:
+        return []
+    first, second = found.baseline, found.candidate
+    loops = f"Conversation loops {first.loops} of {first.ended} → {second.loops} of {plural(second.ended, 'task')}"
+    texts = [f"{loops} (p = {two_digits(found.p_loops)} by sign-flip over episodes)." if found.p_loops else f"{loops}."]
+    if first.turns is not None and second.turns is not None:
+        ratio = ""
+        if found.turns_ratio is not None and found.turns_ratio_ci95 is not None:
+            low, high = (two_digits(limit) for limit in found.turns_ratio_ci95)
+            ratio = f" (total ratio {two_digits(found.turns_ratio)}, 95 % {low}–{high})"
+        texts.append(f"Turns per task, median: {first.turns.p50:g} → {second.turns.p50:g}{ratio}.")
+    return texts
 
 
 def _as_sentence(text: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from soak.check.conversations import ConversationFact, conversation_sentences, measure_conversations
 from soak.check.engine import EngineDelta, deltas
 from soak.check.measures import (
     busy_s,
@@ -32,6 +33,7 @@ from soak.errors import RunFolderError
 from soak.facts import (
     ArmCard,
     ArmSummary,
+    Conversations,
     EngineSample,
     Event,
     Manifest,
@@ -59,6 +61,7 @@ class HistoryView:
 
     `turns`: the last word on each turn. `samples`: engine samples per arm, oldest first. `open_starts`: turns per arm
     that were started and have no end. `repeated_starts`: starts per arm that were broken off and offered again.
+    `conversations`: those of each arm that came to their end, where turns were made at run time.
     """
 
     turns: Sequence[TurnFact]
@@ -66,6 +69,7 @@ class HistoryView:
     open_starts: Mapping[str, int] = field(default_factory=dict)
     repeated_starts: Mapping[str, int] = field(default_factory=dict)
     events: Sequence[Event] = ()
+    conversations: Mapping[str, Sequence[ConversationFact]] = field(default_factory=dict)
 
 
 def summarise(
@@ -100,6 +104,7 @@ def summarise(
             *_course(history, card.name, turns[card.name]),
             *_left_over(scenario, history, arm, state),
             *_too_deep(card, arm),
+            *_carried_on(arm, scenario, state),
             Opinion("pass", (*valid.states, *client_notes(arm), *valid.notes)),
         ]
     return Summary(
@@ -141,7 +146,7 @@ def _measure(
     valid = _validity(card, scenario, samples, delta, turns)
     counts = turn_counts(
         turns,
-        planned=plan.turns,
+        planned=plan.turns if scenario.replay == "recorded" else 0,  # live, what is reached is what was planned
         open_starts=history.open_starts.get(card.name, 0),
         repeated_starts=history.repeated_starts.get(card.name, 0),
     )
@@ -172,8 +177,17 @@ def _measure(
         kinds=kind_counts(turns),
         engine=engine_figures(delta),
         worst=worst_turns(turns),
+        conversations=_conversations(card, scenario, history, turns),
     )
     return arm, valid
+
+
+def _conversations(
+    card: ArmCard, scenario: Scenario, history: HistoryView, turns: list[TurnFact]
+) -> Conversations | None:
+    if scenario.replay == "recorded":
+        return None
+    return measure_conversations(history.conversations.get(card.name, ()), turns)
 
 
 def _course(history: HistoryView, arm: str, turns: Sequence[TurnFact]) -> list[Opinion]:
@@ -241,6 +255,19 @@ def _too_deep(card: ArmCard, arm: ArmSummary) -> list[Opinion]:
         " with it, and no fault of the build; a server with a larger context is sent these turns too"
     )
     return [Opinion("unknown", (text,))]
+
+
+def _carried_on(arm: ArmSummary, scenario: Scenario, state: str) -> list[Opinion]:
+    """Return what came of conversations that the model's own answers carried on."""
+    found = arm.conversations
+    if found is None:
+        return []
+    said = [Opinion("pass", (f"{scenario.replay} replay: its counts say nothing beside those of recorded replay",))]
+    said.append(Opinion("pass", conversation_sentences(found)))
+    counted = scenario.budget.turns is not None or scenario.budget.passes is not None
+    if counted and state == "complete" and found.ended < found.begun:
+        said.append(Opinion("unknown", (f"{plural(found.begun - found.ended, 'conversation')} never came to an end",)))
+    return said
 
 
 def client_notes(arm: ArmSummary) -> tuple[str, ...]:

@@ -15,11 +15,12 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fakes import Ask, FakeServer, Script
 
 from rigs.planned import turn_keys
+from soak.app.resume import past_turn
 from soak.app.sides import Side
 from soak.app.sitting import open_arm
 from soak.classify import DEFAULTS
@@ -45,7 +46,7 @@ from soak.facts import (
     make_episode,
 )
 from soak.plan import make_plan
-from soak.replay import Arm, Replay, Switch, TurnRunner
+from soak.replay import Arm, Live, Replay, Switch, TurnRunner
 from soak.store import HistoryWriter, RunFolder, close_open_starts
 
 Servers = dict[str, FakeServer]
@@ -188,6 +189,7 @@ class Rig:
     episodes: Sequence[Episode]
     arms: tuple[str, ...] = ("candidate",)
     capabilities: dict[str, Any] = field(default_factory=dict)
+    tool_mode: Literal["native", "text"] = "native"
 
     def __post_init__(self) -> None:
         self.plan = make_plan(self.scenario, self.episodes, self.arms)
@@ -230,8 +232,9 @@ class Rig:
         writer = stack.enter_context(self._open().writer())
         close_open_starts(writer, self.clock.wall(), "the sitting before was broken off")
         writer.flush()
-        with self._open().history() as history:
-            done, starts, used_s = frozenset(history.done()), history.start_counts(), history.active_s()
+        past = stack.enter_context(self._open().history())
+        done, starts, used_s = frozenset(past.done()), past.start_counts(), past.active_s()
+        live = self.scenario.replay == "live"
         return Replay(
             plan=self.plan,
             arms={name: await self._arm(stack, name, server) for name, server in servers.items()},
@@ -242,7 +245,10 @@ class Rig:
             clock=self.clock,
             switch=self.switch,
             starts=starts,
+            carrier=Live(self.scenario, self.episodes) if live else None,
             done=done,
+            over=frozenset(end.key for end in past.conversation_ends()),
+            past=lambda key: past_turn(past, key),
             used_s=used_s,
             stop_if=stop_if,
         )
@@ -273,7 +279,7 @@ class Rig:
             target=Target.parse(server.url, model=engine.model),
             capabilities=Capabilities(**known),
             build=Build(model="m", target="http://x"),
-            tool_mode="native",
+            tool_mode=self.tool_mode,
             local=False,
         )
         arm = open_arm(side, self.scenario, clock=self.clock, switch=self.switch, tell=self.ear.tell)
