@@ -153,9 +153,8 @@ def plan_card_of(manifest: Manifest, reached: Iterable[TurnKey]) -> PlanCard:
         turns, passes = a_pass * budget.passes, budget.passes
     else:
         turns = len(pairs)
-    return PlanCard(
-        episodes=manifest.corpus.episodes, turns=turns, passes=passes, seed=manifest.seed, hash=manifest.plan_digest
-    )
+    episodes = manifest.corpus.episodes if scenario.replay == "recorded" else len({pair[0] for pair in pairs})
+    return PlanCard(episodes=episodes, turns=turns, passes=passes, seed=manifest.seed, hash=manifest.plan_digest)
 
 
 def summary_of_history(folder: RunFolder, manifest: Manifest, history: History, turns: Sequence[TurnFact]) -> Summary:

@@ -174,7 +174,11 @@ def _measure(
 
 
 def _course(history: HistoryView, arm: str, turns: Sequence[TurnFact]) -> list[Opinion]:
-    """Return what befell the run: a server that went away and an unjudged turn leave it unknown, a resume does not."""
+    """
+    Return what befell the run.
+
+    A server that went away and an unjudged turn leave it unknown; a resume, and what passed beside turns, do not.
+    """
     away = sum(event.kind == "server_down" and event.arm in (arm, None) for event in history.events)
     resumes = sorted(event.at for event in history.events if event.kind == "resumed")
     restarts = _restarts(history.samples.get(arm, ()), resumes)
@@ -185,6 +189,8 @@ def _course(history: HistoryView, arm: str, turns: Sequence[TurnFact]) -> list[O
         (unjudged, f"{plural(unjudged, 'turn')} finished without a judgement (counted as indeterminate)"),
     )
     opinions = [Opinion("unknown", (text,)) for times, text in told if times]
+    if traffic := [event.text for event in history.events if event.kind == "proxied"]:
+        opinions.append(Opinion("pass", (traffic[-1],)))
     if resumes:
         opinions.append(Opinion("pass", (f"the run was resumed {plural(len(resumes), 'time')}",)))
     return opinions

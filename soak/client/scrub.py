@@ -17,10 +17,11 @@ class Scrub:
 
     Secrets of at least 8 characters are replaced wherever they occur in words and raw bytes, and of at least 16 in the
     model's own text. In words and raw bytes a credential of any length is replaced after its scheme (`Bearer …`).
+    `others` are further keys that are sent in headers of their own. `basic` must be what a client may send: base64.
     """
 
-    def __init__(self, *, api_key: str | None, basic: str | None) -> None:
-        secrets = {api_key, basic, *_inside(basic)} - {None}
+    def __init__(self, *, api_key: str | None, basic: str | None, others: tuple[str, ...] = ()) -> None:
+        secrets = {api_key, basic, *_inside(basic), *others} - {None}
         forms = sorted({(len(one), form) for one in secrets if one for form in _forms(one)}, reverse=True)
         self._anywhere = [form.encode() for length, form in forms if length >= _LEAST_BYTES]
         self._in_answer = [form for length, form in forms if length >= _LEAST_IN_ANSWER]

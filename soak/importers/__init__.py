@@ -6,7 +6,7 @@ write. Every file is hostile: sizes, counts and nesting are bounded, and what is
 """
 
 from soak.importers.checking import CorpusProblem, check_corpus
-from soak.importers.corpus import Corpus, corpus_digest, load_corpus, write_corpus
+from soak.importers.corpus import Corpus, corpus_digest, load_corpus, refuse_taken, write_corpus
 from soak.importers.finding import available_corpora, find_corpus
 from soak.importers.outline import CorpusOutline, EpisodeOutline, outline, outline_corpus
 from soak.importers.redaction import redact
@@ -32,5 +32,6 @@ __all__ = [
     "outline_corpus",
     "read_transcripts",
     "redact",
+    "refuse_taken",
     "write_corpus",
 ]
