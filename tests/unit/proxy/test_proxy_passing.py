@@ -171,9 +171,7 @@ async def test_a_stream_is_not_held_back(fake: FakeServer, proxy: Between) -> No
 
 async def test_a_client_that_hangs_up_is_passed_on(fake: FakeServer, proxy: Between) -> None:
     """Where the client hangs up in mid-stream the target sees it, and the turn is indeterminate and says why."""
-    fake.policy = lambda ask: Script(
-        [Head(), Send(b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'), Until("never")]
-    )
+    fake.policy = lambda ask: Script([Head(), Send(b'data: {"choices":[{"delta":{"content":"x"}}]}\n\n'), Silence()])
     async with aiohttp.ClientSession() as session:
         answer = await session.post(proxy.url + CHAT, data=encoded())
         await answer.content.readany()
