@@ -127,15 +127,32 @@ def conversation_of(turn: TurnFact) -> tuple[str, int]:
 
 
 def pair_up(baseline: ArmHistory, candidate: ArmHistory) -> Pairing:
-    """Return both arms' turns, paired where both finished the same episode, turn and pass."""
+    """
+    Return both arms' turns, paired where both finished the same episode, turn and pass.
+
+    Live traffic is paired as a whole or not at all: where an agent has gone its own way in either run, pairing the few
+    turns in which both were asked the same would leave out most of what happened.
+    """
     first, second = _turns(baseline), _turns(candidate)
     both = [key for key, turn in first.items() if turn.finished and key in second and second[key].finished]
+    unlike = _asked_otherwise(baseline, candidate, [(first[key], second[key]) for key in both])
+    both = [] if unlike else both
     both.sort(key=lambda key: (key[0], key[2], key[1]))
     paired = set(both)
     alone = [[turns[k] for k in sorted(turns) if turns[k].finished and k not in paired] for turns in (first, second)]
-    one_sided = sum(turn.key.pair in second for turn in alone[0]) + sum(turn.key.pair in first for turn in alone[1])
+    shared = 0 if unlike else len(first.keys() & second.keys())
+    one_sided = shared and sum(turn.key.pair in second for turn in alone[0]) + sum(
+        turn.key.pair in first for turn in alone[1]
+    )
     places = PairedTurns([key[0] for key in both], [(key[0], key[2]) for key in both], [key[1] for key in both])
     return Pairing([Pair(first[key], second[key]) for key in both], alone[0], alone[1], one_sided, places)
+
+
+def _asked_otherwise(baseline: ArmHistory, candidate: ArmHistory, both: Sequence[tuple[TurnFact, TurnFact]]) -> bool:
+    """Return whether both are live traffic in which turns of the same key were not asked the same."""
+    if not all(side.manifest.scenario.get("replay") == "proxy" for side in (baseline, candidate)):
+        return False
+    return any(baseline.requests.get(one.key) != candidate.requests.get(other.key) for one, other in both)
 
 
 def _turns(side: ArmHistory) -> dict[tuple[str, int, int], TurnFact]:
