@@ -38,7 +38,7 @@ from soak.facts import (
 )
 from soak.importers import refuse_taken, write_corpus
 from soak.launch import Progress, RunningServer
-from soak.proxy import BODY_LIMIT_BYTES, Proxy, Recorder, Recording, recording_of
+from soak.proxy import BODY_LIMIT_BYTES, PATIENCE_S, Proxy, Recorder, Recording, recording_of
 from soak.scenario import threshold_problem
 from soak.scrape import parse_metrics, poll
 from soak.store import HistoryWriter, RunFolder, close_open_starts
@@ -248,7 +248,7 @@ def _keep(
 ) -> str | None:
     """Pass traffic on and keep it in the folder until told to stop; return what could not be kept."""
     scenario = scenario_of(folder.manifest)
-    writer = folder.writer(patience_s=0.0)  # a disk that stalls must not hold up what passes
+    writer = folder.writer(patience_s=PATIENCE_S)  # a disk that stalls must not hold up what passes
     audience.opening(Opening(folder=folder.path, scenario=scenario, manifest=folder.manifest, planned_turns=None))
     factory = uvloop.new_event_loop if sys.platform != "win32" else None
     try:

@@ -11,13 +11,14 @@ from soak.proxy.asked import Asked, UnreadableAskError, read_asked
 from soak.proxy.grouping import Conversations, Place
 from soak.proxy.headers import parse_turn_header
 from soak.proxy.hearing import Hearing
-from soak.proxy.recorder import Listener, Recorder
+from soak.proxy.recorder import PATIENCE_S, Listener, Recorder
 from soak.proxy.recording import Recording, recording_of
 from soak.proxy.server import BODY_LIMIT_BYTES, Proxy
 from soak.proxy.slices import Slices
 
 __all__ = [
     "BODY_LIMIT_BYTES",
+    "PATIENCE_S",
     "Asked",
     "Conversations",
     "Hearing",

@@ -2,7 +2,8 @@
 What the proxy writes down: every turn's start before it is sent on, its end after it, and how often what else passed.
 
 Writing never stands in the way of passing. A history that can no longer be written (a full disk) is told at once and
-again every minute; from then on traffic passes unheard. A record that the disk did not take in time is lost and told.
+again every minute; from then on traffic passes unheard. A record that a stalled disk did not take in time is lost and
+told, and the disk is left alone for a while, so that traffic does not wait for it again and again.
 """
 
 from collections import Counter
@@ -20,7 +21,9 @@ from soak.proxy.hearing import Hearing
 from soak.store import HistoryWriter
 
 PROXIED = "proxied"
+PATIENCE_S = 0.25
 _REMIND_S = 60.0
+_REST_S = 10.0
 _HOW_WORDS: dict[How, str] = {
     "new": "new conversations",
     "goes_on": "turns that go on with one",
@@ -59,7 +62,8 @@ class Recorder:
     """
     Keeps one run. `lost` says, once it is so, that something could not be kept.
 
-    `wall` returns UTC epoch seconds. Nothing here raises for what a client, a server or a disk does.
+    `writer` should wait for a disk no longer than `PATIENCE_S`; `wall` returns UTC epoch seconds. Nothing here raises
+    for what a client, a server or a disk does.
     """
 
     def __init__(
@@ -86,6 +90,7 @@ class Recorder:
         self._down = False
         self._stopped = False
         self._lost_records = 0
+        self._rest_until = 0.0
         self._remind_at = 0.0
 
     @property
@@ -214,7 +219,8 @@ class Recorder:
 
     def _kept(self, write: Callable[[], None]) -> bool:
         """Write something; a failure is told, and never raised. Return whether it was taken."""
-        if self._stopped:
+        if self._stopped or perf_counter() < self._rest_until:
+            self._lost_records += not self._stopped
             self._remind()
             return False
         try:
@@ -227,6 +233,7 @@ class Recorder:
     def _failed(self) -> None:
         if self._writer.failed is None:
             self._lost_records += 1
+            self._rest_until = perf_counter() + _REST_S
         else:
             self._stopped = True
         self._remind()

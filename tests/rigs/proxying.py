@@ -82,7 +82,7 @@ async def between(target: str, path: Path, **options: Any) -> AsyncIterator[Betw
     manifest = manifest_of(ProxyOrder(target=target), where, Capabilities(model="fake-model"), None)
     folder = RunFolder.create(path, manifest)
     listening = socket.create_server(("127.0.0.1", 0))
-    with folder.writer(patience_s=0.0) as writer:
+    with folder.writer(patience_s=0.05) as writer:
         recorder = Recorder(writer, ear, arm=ARM, settings=DEFAULTS, lag=lag, wall=time.time)
         async with Passage(where) as passage:
             proxy = Proxy(passage, recorder, **options)
