@@ -324,3 +324,26 @@ def test_headers_of_one_connection_stay_behind() -> None:
     given += [("Keep-Alive", "timeout=5"), ("X-Bad", "a\x01b"), ("X-Raw", "\udcff"), ("Content-Length", "3")]
     assert passed_on(given, request=False) == [("Set-Cookie", "a=1"), ("set-cookie", "b=2"), ("Content-Length", "3")]
     assert passed_on(given, request=True) == [("Set-Cookie", "a=1"), ("set-cookie", "b=2")]
+
+
+async def test_the_official_client_works_through_it(fake: FakeServer, proxy: Between) -> None:
+    """The openai package gets models, whole answers and streams through the proxy, and a refusal as its own error."""
+    import openai
+
+    fake.policy = lambda ask: stream(ANSWER, ask)
+    async with openai.AsyncOpenAI(base_url=f"{proxy.url}/v1", api_key="sk-0123456789", max_retries=0) as client:
+        assert [model.id async for model in client.models.list()] == ["fake-model"]
+        options: dict[str, Any] = {"model": "fake-model", "messages": BODY["messages"], "max_tokens": 300}
+        whole = await client.chat.completions.create(**options)
+        chunks = await client.chat.completions.create(**options, stream=True)
+        said = "".join([chunk.choices[0].delta.content or "" async for chunk in chunks if chunk.choices])
+        fake.policy = one("http_429")
+        with pytest.raises(openai.RateLimitError):
+            await client.chat.completions.create(**options, stream=True)
+        await fake.stop()
+        with pytest.raises(openai.InternalServerError, match="did not answer"):
+            await client.chat.completions.create(**options)
+    assert whole.choices[0].message.content
+    assert said == ANSWER.content
+    await proxy.ear.ends(4)
+    assert proxy.ear.classes == ["ok", "ok", "error", "error"]
