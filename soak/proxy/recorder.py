@@ -105,7 +105,7 @@ class Recorder:
     def read(self, door: Door, body: bytes, scrub: Scrub) -> Asked | None:
         """Return what a request asks, without keys; None, counted, where it cannot be judged."""
         try:
-            return read_asked(door, scrub.raw(body))
+            return read_asked(door, scrub.asked(body))
         except UnreadableAskError as why:
             self.passed(f"{door}, unreadable: {why}")
         except Exception as crash:  # a request must pass whatever our reading of it does

@@ -248,6 +248,22 @@ def test_it_drains(fake: Fakes, proxied: Proxied) -> None:
         proxy.post(SHORT)
 
 
+def test_a_second_signal_stops_at_once(fake: Fakes, proxied: Proxied, tmp_path: Path) -> None:
+    """The second signal breaks off what is in flight: the server is hung up on and the turn is indeterminate."""
+    server = fake("--rates", "silent_middle=1")
+    proxy = proxied(server.url, "run", "--json")
+    with ThreadPoolExecutor() as pool:
+        pending = pool.submit(proxy.post, {**SHORT, "seed": 1})
+        wait_until(lambda: server.state()["running"] == 1, what="the request in flight")
+        proxy.command.signal(signal.SIGINT)
+        proxy.command.said("no new requests")
+        done = proxy.stop()
+        assert pending.exception(30) is not None
+    turns = done.json["arms"]["candidate"]["turns"]
+    assert (turns["indeterminate"], turns["finished"]) == (1, 0)
+    wait_until(lambda: server.state()["hung_up"] == 1, what="the hang-up")
+
+
 def test_a_full_disk_stops_the_recording_and_not_the_traffic(fake: Fakes, proxied: Proxied) -> None:
     """Where the history can no longer be written, answers go on passing, it is said loudly, and the exit code is 7."""
     proxy = proxied(fake("--rates", "none").url, "run", limits={"RLIMIT_FSIZE": 1_500_000})

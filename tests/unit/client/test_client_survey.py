@@ -22,9 +22,11 @@ async def test_a_survey_goes_as_far_as_it_is_let() -> None:
         assert (await survey(desk)).model == "unknown"
     async with FakeServer(engine=FakeEngine(requires_key="k")) as fake, Desk(Target.parse(fake.url)) as desk:
         assert (await survey(desk)).model == "unknown"
-    async with FakeServer(engine=FakeEngine(more_models=("b",))) as fake:
-        async with Desk(Target.parse(fake.url, model="b")) as desk:
-            assert (await survey(desk)).model == "b"
+    async with (
+        FakeServer(engine=FakeEngine(more_models=("b",))) as fake,
+        Desk(Target.parse(fake.url, model="b")) as desk,
+    ):
+        assert (await survey(desk)).model == "b"
 
 
 async def test_a_target_that_is_away_is_an_error() -> None:
