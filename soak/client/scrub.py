@@ -16,7 +16,8 @@ class Scrub:
     Knows the secrets of one target, in plain and as JSON writes them, and puts '***' in their place.
 
     Secrets of at least 8 characters are replaced wherever they occur in words and raw bytes, and of at least 16 in the
-    model's own text and in what it is asked. In words and raw bytes a credential of any length is replaced after its scheme (`Bearer …`).
+    model's own text and in what it is asked. In words and raw bytes a credential of any length is replaced after its
+    scheme (`Bearer …`).
     `others` are further keys that are sent in headers of their own. `basic` must be what a client may send: base64.
     """
 
