@@ -9,7 +9,8 @@ those through the proxy, in the same client, so that whatever else the machine d
   way_ms    event sent by the server → read by the client
   head_ms   request sent by the client → head of the answer read
 
-What the proxy adds is the difference of the medians; given for each round, and as the median over the rounds.
+What the proxy adds is the difference of the medians; given for each round, and as the median over the rounds. On a
+machine that others keep busy, run it with a high priority (`nice -n -20`): else it measures how long they let it wait.
 """
 
 import argparse
@@ -177,7 +178,7 @@ def main() -> None:
     ):
         figures = uvloop.run(measure(args, direct, through, process))
     load = {name: getattr(args, name) for name in ("in_flight", "direct", "chunks", "gap_s")}
-    machine = {"cores": os.cpu_count(), "load_average": round(os.getloadavg()[0], 1)}
+    machine = {"cores": os.cpu_count(), "load_average": round(os.getloadavg()[0], 1), "nice": os.nice(0)}
     text = json.dumps({"load": load, "machine": machine, **figures}, indent=1)
     if args.out is not None:
         args.out.write_text(text + "\n")
