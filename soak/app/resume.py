@@ -13,10 +13,10 @@ from soak.app.sitting import Sitting, decider_of
 from soak.check import Decider, scenario_of
 from soak.classify import DEFAULTS
 from soak.errors import CorpusError, TargetError, UsageError
-from soak.facts import ArmCard, Event, Manifest, Scenario
+from soak.facts import ArmCard, Event, Manifest, Scenario, TurnKey
 from soak.importers import Corpus, find_corpus, load_corpus
 from soak.plan import make_plan
-from soak.replay import RealClock, Tally
+from soak.replay import PastTurn, RealClock, Tally
 from soak.store import History, RunFolder, close_open_starts
 
 _SAME_BUILD = (
@@ -107,7 +107,7 @@ def _go_on(folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[S
         writer.flush()
         with folder.history() as history:
             done, starts, used_s = frozenset(history.done()), history.start_counts(), history.active_s()
-            tally = _tally_of(history, decider)
+            tally, over = _tally_of(history, decider), frozenset(end.key for end in history.conversation_ends())
         text = f"{len(done)} turns done, {len(closed)} were in flight and are offered again"
         event = Event(at=clock.wall(), kind="resumed", text=text, data={"done": len(done), "closed": len(closed)})
         writer.event(event)
@@ -122,6 +122,7 @@ def _go_on(folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[S
             )
         )
         audience.event(event)
+        past = folder.history()
         try:
             run_loop(
                 Sitting(
@@ -132,6 +133,8 @@ def _go_on(folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[S
                     audience=audience,
                     clock=clock,
                     done=done,
+                    over=over,
+                    past=lambda key: _past_turn(past, key),
                     starts=starts,
                     used_s=used_s,
                     tally=tally,
@@ -139,7 +142,16 @@ def _go_on(folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[S
                 )
             )
         finally:
+            past.close()
             audience.closing()
+
+
+def _past_turn(history: History, key: TurnKey) -> PastTurn | None:
+    record = history.final_of(key)
+    if record is None:
+        return None
+    started = history.started(key)
+    return PastTurn(None if started is None else started.prefix, record)
 
 
 def _forget_other_classifier(folder: RunFolder, scenario: Scenario) -> None:

@@ -6,7 +6,7 @@ A run has one sitting, and one more for each resume.
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
@@ -15,9 +15,9 @@ from soak.app.sides import Side
 from soak.check import Allowed, Decider, live_stop
 from soak.classify import DEFAULTS
 from soak.client import Desk, Request, compose, open_client
-from soak.facts import Deadlines, EngineSample, Event, Message, Record, Retries, Scenario, TurnKey
+from soak.facts import ConversationKey, Deadlines, EngineSample, Event, Message, Record, Retries, Scenario, TurnKey
 from soak.plan import Plan
-from soak.replay import Arm, Clock, Gate, Meter, Replay, Switch, Tally, TurnRunner
+from soak.replay import Arm, Carrier, Clock, Gate, Meter, PastTurn, Recorded, Replay, Switch, Tally, TurnRunner
 from soak.scrape import parse_metrics, poll
 from soak.store import HistoryWriter
 
@@ -35,8 +35,8 @@ _STATES = {
 @dataclass(frozen=True, kw_only=True)
 class Sitting:
     """
-    All that one sitting starts from; `done`, `starts`, `used_s`, `tally` are what earlier sittings left, and `decider`
-    has seen their turns (None: the run does not end by its evidence).
+    All that one sitting starts from; `done`, `over`, `past`, `starts`, `used_s`, `tally` are what earlier sittings left
+    (see `replay.Replay`), and `decider` has seen their turns (None: the run does not end by its evidence).
     """
 
     scenario: Scenario
@@ -46,6 +46,8 @@ class Sitting:
     audience: Audience
     clock: Clock
     done: frozenset[TurnKey] = frozenset()
+    over: frozenset[ConversationKey] = frozenset()
+    past: Callable[[TurnKey], PastTurn | None] = lambda _: None
     starts: Mapping[TurnKey, int] = field(default_factory=dict)
     used_s: float = 0.0
     tally: Tally = field(default_factory=Tally)
@@ -161,10 +163,18 @@ async def _replay(sitting: Sitting, arms: dict[str, Arm], switch: Switch) -> Non
         clock=sitting.clock,
         switch=switch,
         starts=sitting.starts,
+        carrier=_carrier_of(sitting),
         done=sitting.done,
+        over=sitting.over,
+        past=sitting.past,
         used_s=sitting.used_s,
         stop_if=stop_if,
     ).run()
+
+
+def _carrier_of(sitting: Sitting) -> Carrier:
+    """Return what carries conversations on, by the scenario's mode of replay."""
+    return Recorded(sitting.scenario)
 
 
 @asynccontextmanager

@@ -29,6 +29,7 @@ from soak.facts.comparison import (
     TrendTest,
     WallClock,
 )
+from soak.facts.conversation import CONVERSATION_ENDED, ConversationEnd, ConversationKey
 from soak.facts.episode import (
     EPISODE_SCHEMA,
     Episode,
@@ -36,6 +37,7 @@ from soak.facts.episode import (
     Node,
     ToolCall,
     Turn,
+    chained,
     characters,
     depths,
     episode_from_json,
@@ -96,6 +98,7 @@ from soak.facts.threshold import (
 __all__ = [
     "CLASSES",
     "COMPARATORS",
+    "CONVERSATION_ENDED",
     "EPISODE_SCHEMA",
     "ArmCard",
     "ArmSummary",
@@ -110,6 +113,8 @@ __all__ = [
     "Comparator",
     "Comparison",
     "Condition",
+    "ConversationEnd",
+    "ConversationKey",
     "CorpusCard",
     "Deadlines",
     "Decide",
@@ -170,6 +175,7 @@ __all__ = [
     "WordTest",
     "WorstTurn",
     "canonical",
+    "chained",
     "characters",
     "clean",
     "decode",

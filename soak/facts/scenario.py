@@ -15,7 +15,7 @@ PositiveInt = Annotated[int, Gt(0)]
 PositiveSeconds = Annotated[float, Gt(0)]
 Fraction = Annotated[float, Ge(0), Le(1)]
 
-ReplayMode = Literal["recorded"]
+ReplayMode = Literal["recorded", "live"]
 ToolMode = Literal["auto", "native", "text"]
 SaltMode = Literal["none", "pass", "conversation"]
 ClientPath = Literal["wire", "sdk"]

@@ -15,8 +15,9 @@ import msgspec
 from soak.classify import Context, Settings, TurnJudge
 from soak.client import Exchange, Request, compose, context_limit_of
 from soak.errors import UsageError
-from soak.facts import Chunk, Episode, Judgement, Node, Record, Scenario, Started, Turn, TurnKey, digest_of, text_of
+from soak.facts import Chunk, Judgement, Record, Scenario, Started, TurnKey, digest_of, text_of
 from soak.replay.arm import Arm
+from soak.replay.asked import Asked
 from soak.replay.fit import Room
 from soak.replay.ports import Clock, Ledger, Listener
 from soak.replay.switch import Switch
@@ -35,11 +36,10 @@ _SENT_AGAIN = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A planned turn with all that is needed to send it."""
+    """A turn with all that is needed to send it."""
 
     key: TurnKey
-    episode: Episode
-    turn: Turn
+    asked: Asked
     seed: int
     salt: str | None
     session: str
@@ -73,7 +73,7 @@ class TurnRunner:
         if not await arm.gate.passed():
             return None
         room = await arm.meter.room(
-            job.episode.nodes[job.turn.prefix].digest,
+            job.asked.digest,
             lambda: self._body(arm, job, salt=None),
             self._scenario.sampling.max_tokens,
             salted=job.salt is not None,
@@ -176,8 +176,8 @@ class TurnRunner:
 
     def _body(self, arm: Arm, job: Job, *, salt: str | None) -> dict[str, Any]:
         return compose(
-            job.episode.prefix(job.turn),
-            job.episode.tools,
+            job.asked.messages,
+            job.asked.tools,
             mode=arm.tool_mode,
             model=arm.capabilities.model,
             sampling=self._scenario.sampling,
@@ -191,10 +191,10 @@ class TurnRunner:
 
     def _context(self, arm: Arm, job: Job, room: Room) -> Context:
         return Context(
-            prompt_text="\n".join(text_of(message.content) for message in job.episode.prefix(job.turn)),
-            tools=job.episode.tools,
-            reference=job.episode.answer(job.turn),
-            reference_tokens=job.turn.completion_tokens,
+            prompt_text="\n".join(text_of(message.content) for message in job.asked.messages),
+            tools=job.asked.tools,
+            reference=None if job.asked.answer is None else job.asked.answer.message,
+            reference_tokens=job.asked.answer_tokens,
             max_tokens=room.max_tokens,
             tool_mode=arm.tool_mode,
         )
@@ -206,25 +206,23 @@ class TurnRunner:
         return context_limit_of(observation.error)
 
     def _record_start(self, job: Job, body: dict[str, Any]) -> None:
-        chain, answer = job.episode.chain(job.turn), self._answer_node(job)
-        self._ledger.messages(chain if answer is None else (*chain, answer), job.episode.tools)
+        asked = job.asked
+        chain = asked.chain if asked.answer is None else (*asked.chain, asked.answer)
+        self._ledger.messages(chain, asked.tools)
         self._ledger.start(
             Started(
                 key=job.key,
                 start=job.start,
                 at=self._clock.wall(),
                 seed=job.seed,
-                prefix=job.episode.nodes[job.turn.prefix].digest,
+                prefix=asked.digest,
                 request=digest_of({name: value for name, value in body.items() if name not in _NOT_THE_QUESTION}),
-                answer=None if answer is None else answer.digest,
-                answer_tokens=job.turn.completion_tokens,
-                tools=digest_of(list(job.episode.tools)) if job.episode.tools else None,
+                answer=None if asked.answer is None else asked.answer.digest,
+                answer_tokens=asked.answer_tokens,
+                tools=digest_of(list(asked.tools)) if asked.tools else None,
             )
         )
         self._listener.started(job.key)
-
-    def _answer_node(self, job: Job) -> Node | None:
-        return None if job.turn.answer is None else job.episode.nodes[job.turn.answer]
 
     def _broken_off(self, job: Job, reason: str) -> Record:
         return self._end(Record(key=job.key, outcome="indeterminate", at=self._clock.wall(), reason=reason))
