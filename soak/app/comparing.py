@@ -106,6 +106,7 @@ def arms_of(path: Path) -> list[StoredArm]:
         judgements = judge_again(history, folder.manifest, {})
         ends = final_turns(history.outlines(), judgements)
         summary = summary_of_history(folder, folder.manifest, history, ends)
+        conversation_ends = tuple(history.conversation_ends())
         requests = {started.key: started.request for started in history.starts()}
         births = {card.name: _engine_starts_at(history, card.name) for card in folder.manifest.arms}
     turns: dict[str, list[TurnFact]] = {card.name: [] for card in folder.manifest.arms}
@@ -125,6 +126,7 @@ def arms_of(path: Path) -> list[StoredArm]:
                 summary=summary.arms[card.name],
                 engine_starts_at=births[card.name],
                 requests=requests,
+                ends=tuple(end for end in conversation_ends if end.arm == card.name),
             ),
         )
         for card in folder.manifest.arms

@@ -127,6 +127,7 @@ def view_of(history: History, turns: Sequence[TurnFact], starts: Mapping[TurnKey
         open_starts=Counter(started.key.arm for started in history.open_starts()),
         repeated_starts=repeated,
         events=tuple(history.events()),
+        ends=tuple(history.conversation_ends()),
     )
 
 
@@ -153,8 +154,17 @@ def plan_card_of(manifest: Manifest, reached: Iterable[TurnKey]) -> PlanCard:
         turns, passes = a_pass * budget.passes, budget.passes
     else:
         turns = len(pairs)
+    works, tasks = scenario.replay == "agent", 0
+    if works:  # planned were tasks, each with one turn in the corpus; how many turns they take is what came about
+        tasks, turns = turns, len(pairs)
+        tasks = tasks if budget.turns or budget.passes else len({(episode, pass_) for episode, _, pass_ in pairs})
     return PlanCard(
-        episodes=manifest.corpus.episodes, turns=turns, passes=passes, seed=manifest.seed, hash=manifest.plan_digest
+        episodes=manifest.corpus.episodes,
+        turns=turns,
+        passes=passes,
+        seed=manifest.seed,
+        hash=manifest.plan_digest,
+        tasks=tasks,
     )
 
 

@@ -6,13 +6,14 @@ from soak.check.cards import build_names, notes_on, same_build, same_run, warnin
 from soak.check.classes import ANY_FAILURE, compare_classes
 from soak.check.latency import compare_goodput, compare_latency
 from soak.check.noise import noise_floor
-from soak.check.pairing import ArmHistory, Pairing, invalid_reasons, pair_up
+from soak.check.pairing import ArmHistory, Pairing, invalid_reasons, pair_up, works_on_tasks
 from soak.check.sentence import Telling, sentence_of
 from soak.check.stated import Stated, terms_of
 from soak.check.survival import compare_survival
+from soak.check.tasks import compare_tasks, tasks_sentence
 from soak.check.trends import compare_drift, compare_trends
 from soak.check.wallclock import wall_clock
-from soak.facts import ClassComparison, Comparison
+from soak.facts import ClassComparison, Comparison, TaskComparison
 from soak.facts.summary import Verdict
 
 __all__ = ["ArmHistory", "Stated", "compare"]
@@ -25,7 +26,8 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     Turns are paired by episode, turn and pass where both arms finished them; without any pair all finished turns are
     compared unpaired. `stated` holds margins and limits said beforehand.
 
-    Verdict: *unknown* if `invalid` says anything; else *fail* if any class is a regression; *pass* if none is and the
+    An agent's tasks are paired by task and pass, its turns are not. Verdict: *unknown* if `invalid` says anything; else
+    *fail* if any class, or the tasks resolved, is a regression; *pass* if none is and the
     evidence is positive: a class improved, or all are equivalent; else *unknown*, for "no difference seen" is not
     "no difference". A result is improvement or regression only where the interval of the difference excludes 0 and the
     p-value, adjusted for all classes tested (Holm), is below 0.05; in a run of two arms whose scenario says `decide`,
@@ -41,6 +43,7 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     clock = wall_clock(baseline, candidate, pairing, terms)
     warnings, builds = warnings_on(baseline, candidate), build_names(baseline, candidate)
     noise = noise_floor(pairing, classes[ANY_FAILURE], clock) if same_build(baseline, candidate) else None
+    tasks = compare_tasks(baseline.ends, candidate.ends) if works_on_tasks(baseline) else None
     telling = Telling(
         invalid=invalid, warnings=warnings, notes=notes, builds=builds, pairing=pairing, terms=terms, noise=noise
     )
@@ -53,8 +56,8 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         classes=classes,
         wall_clock=clock,
         invalid=invalid,
-        verdict=_verdict(invalid, classes),
-        sentence=sentence_of(classes, clock, telling),
+        verdict=_verdict(invalid, classes, tasks),
+        sentence=" ".join(([tasks_sentence(tasks)] if tasks else []) + [sentence_of(classes, clock, telling)]),
         notes=notes,
         warnings=warnings,
         builds=builds,
@@ -67,6 +70,7 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         trends=compare_trends(baseline, candidate, pairing),
         drift=compare_drift(baseline, candidate, pairing),
         noise_floor=noise,
+        tasks=tasks,
     )
 
 
@@ -77,8 +81,8 @@ def _pace(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -> floa
     return len(pairing.pairs) / took_s if pairing.pairs and took_s > 0 else None
 
 
-def _verdict(invalid: list[str], classes: Mapping[str, ClassComparison]) -> Verdict:
-    results = [found.result for found in classes.values()]
+def _verdict(invalid: list[str], classes: Mapping[str, ClassComparison], tasks: TaskComparison | None) -> Verdict:
+    results = [found.result for found in classes.values()] + ([tasks.result] if tasks is not None else [])
     if invalid:
         return "unknown"
     if "regression" in results:

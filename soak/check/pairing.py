@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from soak.check.summary import MAX_INDETERMINATE, MAX_SKIPPED
 from soak.check.turns import TurnFact
 from soak.check.wording import percent
-from soak.facts import ArmCard, ArmSummary, Manifest, TurnKey
+from soak.facts import ArmCard, ArmSummary, ConversationEnd, Manifest, TurnKey
 from soak.stats import PairedEvents, PairedTurns
 
 MAX_ONE_SIDED = 0.1
@@ -39,6 +39,8 @@ _NAMES = {
     "client": "client paths",
     "on_loop": "ways with loops (on_loop)",
     "classify": "classifier settings",
+    "agent": "agent settings",
+    "sandbox": "sandbox limits",
 }
 _SHOWN_MAX = 160
 
@@ -50,7 +52,8 @@ class ArmHistory:
 
     `label` is what the output calls it; `turns` are its planned turns' ends. `engine_starts_at`: when the engine's
     processes began (UTC epoch seconds), as far as its metrics told. `requests`: the digest of what was sent for each
-    turn (`facts.Started.request`, of its last start), as far as it is known.
+    turn (`facts.Started.request`, of its last start), as far as it is known. `ends`: how conversations ended whose
+    turns were not planned beforehand.
     """
 
     label: str
@@ -60,6 +63,7 @@ class ArmHistory:
     summary: ArmSummary
     engine_starts_at: tuple[float, ...] = ()
     requests: Mapping[TurnKey, str] = field(default_factory=dict)
+    ends: Sequence[ConversationEnd] = ()
 
     @property
     def card(self) -> ArmCard:
@@ -127,15 +131,28 @@ def conversation_of(turn: TurnFact) -> tuple[str, int]:
 
 
 def pair_up(baseline: ArmHistory, candidate: ArmHistory) -> Pairing:
-    """Return both arms' turns, paired where both finished the same episode, turn and pass."""
+    """
+    Return both arms' turns, paired where both finished the same episode, turn and pass.
+
+    None is paired where an agent asked them: what it asks second depends on what it was answered first.
+    """
     first, second = _turns(baseline), _turns(candidate)
     both = [key for key, turn in first.items() if turn.finished and key in second and second[key].finished]
+    if works_on_tasks(baseline):
+        both = []
     both.sort(key=lambda key: (key[0], key[2], key[1]))
     paired = set(both)
     alone = [[turns[k] for k in sorted(turns) if turns[k].finished and k not in paired] for turns in (first, second)]
     one_sided = sum(turn.key.pair in second for turn in alone[0]) + sum(turn.key.pair in first for turn in alone[1])
+    if works_on_tasks(baseline):
+        one_sided = 0
     places = PairedTurns([key[0] for key in both], [(key[0], key[2]) for key in both], [key[1] for key in both])
     return Pairing([Pair(first[key], second[key]) for key in both], alone[0], alone[1], one_sided, places)
+
+
+def works_on_tasks(side: ArmHistory) -> bool:
+    """Whether an agent worked on tasks in this run."""
+    return bool(side.manifest.scenario.get("replay") == "agent")
 
 
 def _turns(side: ArmHistory) -> dict[tuple[str, int, int], TurnFact]:
@@ -163,7 +180,7 @@ def _plan_differences(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
         reasons.append(f"different seeds ({first.seed} and {second.seed}): the plans are not the same")
     if baseline.card.tool_mode != candidate.card.tool_mode:
         reasons.append(f"different tool modes: {baseline.card.tool_mode} and {candidate.card.tool_mode}")
-    for name in _MUST_MATCH:
+    for name in _MUST_MATCH if not works_on_tasks(baseline) else (*_MUST_MATCH, "agent", "sandbox"):
         one, other = first.scenario.get(name), second.scenario.get(name)
         if one != other:
             reasons.append(f"different {_NAMES.get(name, name)}: {_difference(one, other)}")

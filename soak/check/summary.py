@@ -23,6 +23,7 @@ from soak.check.measures import (
     turn_counts,
     worst_turns,
 )
+from soak.check.tasks import task_counts, tasks_opinion
 from soak.check.thresholds import broken_stop, thresholds_opinion
 from soak.check.turns import UNJUDGED, TurnFact
 from soak.check.validity import Validity, validity
@@ -32,6 +33,7 @@ from soak.errors import RunFolderError
 from soak.facts import (
     ArmCard,
     ArmSummary,
+    ConversationEnd,
     EngineSample,
     Event,
     Manifest,
@@ -57,6 +59,7 @@ class HistoryView:
 
     `turns`: the last word on each turn. `samples`: engine samples per arm, oldest first. `open_starts`: turns per arm
     that were started and have no end. `repeated_starts`: starts per arm that were broken off and offered again.
+    `ends`: how conversations ended whose turns were not planned beforehand.
     """
 
     turns: Sequence[TurnFact]
@@ -64,6 +67,7 @@ class HistoryView:
     open_starts: Mapping[str, int] = field(default_factory=dict)
     repeated_starts: Mapping[str, int] = field(default_factory=dict)
     events: Sequence[Event] = ()
+    ends: Sequence[ConversationEnd] = ()
 
 
 def summarise(
@@ -97,6 +101,7 @@ def summarise(
             *_ask(scenario, arm, state),
             *_course(history, card.name, turns[card.name]),
             *_left_over(scenario, history, arm, state),
+            *([tasks_opinion(arm.tasks, state)] if arm.tasks is not None else []),
             Opinion("pass", (*valid.states, *_client_notes(arm), *valid.notes)),
         ]
     return Summary(
@@ -136,10 +141,12 @@ def _measure(
     samples = history.samples.get(card.name, ())
     delta = deltas(samples)
     valid = _validity(card, scenario, samples, delta, turns)
+    open_starts = history.open_starts.get(card.name, 0)
+    works = scenario.replay == "agent"  # then how many turns there will be is known at the end only
     counts = turn_counts(
         turns,
-        planned=plan.turns,
-        open_starts=history.open_starts.get(card.name, 0),
+        planned=len(turns) + open_starts if works else plan.turns,
+        open_starts=open_starts,
         repeated_starts=history.repeated_starts.get(card.name, 0),
     )
     tokens = token_counts(turns)
@@ -169,6 +176,7 @@ def _measure(
         kinds=kind_counts(turns),
         engine=engine_figures(delta),
         worst=worst_turns(turns),
+        tasks=task_counts([end for end in history.ends if end.arm == card.name], planned=plan.tasks) if works else None,
     )
     return arm, valid
 

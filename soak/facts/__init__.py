@@ -25,6 +25,7 @@ from soak.facts.comparison import (
     Rate,
     Survival,
     SurvivalCurve,
+    TaskComparison,
     Trend,
     TrendTest,
     WallClock,
@@ -59,6 +60,7 @@ from soak.facts.manifest import ArmCard, CorpusCard, Manifest
 from soak.facts.observation import Attempt, Ending, Logprob, Observation, ObservationOutline, Usage
 from soak.facts.sample import EngineSample
 from soak.facts.scenario import (
+    Agent,
     Budget,
     Deadlines,
     Decide,
@@ -66,6 +68,7 @@ from soak.facts.scenario import (
     Load,
     Retries,
     Sampling,
+    Sandbox,
     Scenario,
     ThinkTime,
     Thresholds,
@@ -77,10 +80,12 @@ from soak.facts.summary import (
     Quantiles,
     Speculation,
     Summary,
+    TaskCounts,
     TokenCounts,
     TurnCounts,
     WorstTurn,
 )
+from soak.facts.task import REPOSITORY_SCHEMA, TASK_SCHEMA, Task
 from soak.facts.threshold import (
     COMPARATORS,
     Clause,
@@ -100,6 +105,9 @@ __all__ = [
     "COMPARATORS",
     "CONVERSATION_ENDED",
     "EPISODE_SCHEMA",
+    "REPOSITORY_SCHEMA",
+    "TASK_SCHEMA",
+    "Agent",
     "ArmCard",
     "ArmSummary",
     "Attempt",
@@ -151,6 +159,7 @@ __all__ = [
     "RecordOutline",
     "Retries",
     "Sampling",
+    "Sandbox",
     "Scenario",
     "Signal",
     "Speculation",
@@ -158,6 +167,9 @@ __all__ = [
     "Summary",
     "Survival",
     "SurvivalCurve",
+    "Task",
+    "TaskComparison",
+    "TaskCounts",
     "ThinkTime",
     "Threshold",
     "Thresholds",

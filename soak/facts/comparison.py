@@ -301,6 +301,27 @@ class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
     total_time_half_width: float | None
 
 
+class TaskComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    An agent's tasks in both arms, paired by task and pass where both came to an end.
+
+    `pairs` tasks; `baseline`, `candidate`: resolved ones among them; `discordant`: resolved in one arm only.
+    `difference` of the shares with its 95 % interval; `p_value`: exact McNemar test, two-sided. `*_wall_s`: the agent's
+    time over the paired tasks.
+    """
+
+    pairs: int
+    baseline: int
+    candidate: int
+    discordant: Discordant
+    difference: float | None
+    ci95: Limits | None
+    p_value: float | None
+    baseline_wall_s: float
+    candidate_wall_s: float
+    result: Result
+
+
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """
     Two arms side by side. `invalid` says why no conclusion may be drawn (then the verdict is unknown).
@@ -308,7 +329,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     `warnings`: differences of environment or build that a reader must know, before any number. `margin` is the largest
     difference of rates, `time_margin` the largest relative change of turn time, said not to matter. `builds` names what
     was compared, `latency` is by "ttft_ms", "tpot_ms", "e2e_ms", `goodput` and `drift` by "baseline", "candidate".
-    `noise_floor` is set where both arms ran the same build (A/A).
+    `noise_floor` is set where both arms ran the same build (A/A), `tasks` where an agent worked on tasks in both.
     """
 
     schema: str = "soak.comparison/1"
@@ -334,3 +355,4 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     trends: list[Trend] = []
     drift: dict[str, Drift] = {}
     noise_floor: NoiseFloor | None = None
+    tasks: TaskComparison | None = None

@@ -11,6 +11,7 @@ from soak.importers.finding import available_corpora, find_corpus
 from soak.importers.outline import CorpusOutline, EpisodeOutline, outline, outline_corpus
 from soak.importers.redaction import redact
 from soak.importers.tally import Counts, SourceReport
+from soak.importers.tasks import find_tasks, lines_of_tasks, load_tasks, tasks_as_corpus, tasks_digest
 from soak.importers.transcripts import FORMATS, Import, Imported, read_transcripts
 
 __all__ = [
@@ -27,10 +28,15 @@ __all__ = [
     "check_corpus",
     "corpus_digest",
     "find_corpus",
+    "find_tasks",
+    "lines_of_tasks",
     "load_corpus",
+    "load_tasks",
     "outline",
     "outline_corpus",
     "read_transcripts",
     "redact",
+    "tasks_as_corpus",
+    "tasks_digest",
     "write_corpus",
 ]

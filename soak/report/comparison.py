@@ -9,6 +9,7 @@ from soak.report.escape import escape_markdown, escape_terminal, one_line
 from soak.report.figures import UNKNOWN, count, decimal, interval, milliseconds, p_value, seconds, share
 from soak.report.style import Style
 from soak.report.table import markdown_table, terminal_table
+from soak.report.tasks import task_lines
 
 CLASS_HEADER = (
     "class",
@@ -56,6 +57,7 @@ def terminal_comparison(
     table = terminal_table(CLASS_HEADER, [class_row(name, found, style) for name, found in comparison.classes.items()])
     lines += ["", f"  {exposure(comparison)}", style.bold(table[0]), *table[1:]]
     lines += [f"  {line}" for line in evidence_lines(comparison)]
+    lines += [f"  {line}" for line in task_lines(comparison)]
     lines += ["", *(f"  {line}" for line in clock_lines(comparison))]
     if comparison.latency:
         lines += ["", *terminal_table(LATENCY_HEADER, latency_rows(comparison))]

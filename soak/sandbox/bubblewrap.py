@@ -67,9 +67,12 @@ class Bubblewrap:
         """Run a bash command in the repository and return how it ended; raises `SandboxError` if it cannot begin."""
         return self.run_program(["/bin/bash", "--noprofile", "--norc", "-c", command], limits, stopped)
 
-    def run_program(self, program: Sequence[str], limits: Limits, stopped: Callable[[], bool] = lambda: False) -> Ended:
-        """Run a program with its arguments, as `run` does a command."""
-        return run_walled(self.command(program, limits), place=self.place, limits=limits, stopped=stopped)
+    def run_program(
+        self, program: Sequence[str], limits: Limits, stopped: Callable[[], bool] = lambda: False, given: bytes = b""
+    ) -> Ended:
+        """Run a program with its arguments, as `run` does a command; `given` (at most 64 KiB) is its stdin."""
+        command = self.command(program, limits)
+        return run_walled(command, place=self.place, limits=limits, stopped=stopped, given=given)
 
     def command(self, program: Sequence[str], limits: Limits) -> list[str]:
         """Return the whole command line: walls, user, limits, program."""

@@ -37,9 +37,19 @@ class Container:
     """Runs bash commands in one place, each in a container of its own that is removed at its end."""
 
     def __init__(
-        self, place: Place, *, runtime: str, image: str, read_only: bool = False, work: Path | None = None
+        self,
+        place: Place,
+        *,
+        runtime: str,
+        image: str,
+        read_only: bool = False,
+        work: Path | None = None,
+        shown: Sequence[tuple[Path, Path]] = (),
     ) -> None:
-        """`work` shows another folder as the repository; `read_only` lets nobody write in it."""
+        """
+        `work` shows another folder as the repository; `read_only` lets nobody write in it. `shown`: more folders of
+        the host, read-only, with the paths they have inside.
+        """
         self.place = place
         self._runtime = runtime
         self._image = image
@@ -47,6 +57,7 @@ class Container:
             Mount(source=work or place.work, target=WORK_AT, read_only=read_only),
             Mount(source=place.home, target=HOME_AT),
             Mount(source=place.tmp, target=TMP_AT),
+            *(Mount(source=source, target=str(target), read_only=True) for source, target in shown),
         )
 
     @staticmethod
@@ -67,14 +78,17 @@ class Container:
         """Run a bash command in the repository and return how it ended; raises `SandboxError` if it cannot begin."""
         return self.run_program(["/bin/bash", "--noprofile", "--norc", "-c", command], limits, stopped)
 
-    def run_program(self, program: Sequence[str], limits: Limits, stopped: Callable[[], bool] = lambda: False) -> Ended:
-        """Run a program with its arguments, as `run` does a command."""
+    def run_program(
+        self, program: Sequence[str], limits: Limits, stopped: Callable[[], bool] = lambda: False, given: bytes = b""
+    ) -> Ended:
+        """Run a program with its arguments, as `run` does a command; `given` (at most 64 KiB) is its stdin."""
         name = f"soak-{secrets.token_hex(8)}"
         return run_walled(
             self.command(program, limits, name=name),
             place=self.place,
             limits=limits,
             stopped=stopped,
+            given=given,
             kill=lambda: _kill(self._runtime, name),
         )
 
@@ -83,7 +97,7 @@ class Container:
         first, *arguments = program
         return [
             *(self._runtime, "run", "--rm", "--name", name),
-            *("--network", "none", "--read-only", "--init"),
+            *("--interactive", "--network", "none", "--read-only", "--init"),
             *("--user", f"{self.place.uid}:{self.place.uid}", "--cap-drop", "ALL"),
             *("--security-opt", "no-new-privileges", "--pids-limit", str(limits.processes)),
             *("--memory", str(limits.memory_bytes), "--memory-swap", str(limits.memory_bytes)),

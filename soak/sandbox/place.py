@@ -26,6 +26,8 @@ from soak.sandbox.view import PACKAGES_AT
 WORK_AT, HOME_AT, TMP_AT = "/workspace", "/home/agent", "/tmp"
 _REMOVE_WITHIN_S = 120.0
 _BLOCK_BYTES = 512
+# What tools leave beside the work, which is no change to it.
+_NOT_WORK = frozenset({".git", "__pycache__", ".pytest_cache"})
 _numbers = itertools.count()
 
 
@@ -94,6 +96,16 @@ class Place:
             return True
         return False
 
+    def changed(self, files: Mapping[str, str]) -> bool:
+        """Whether one of these files of the repository is gone or other than it was, or another lies beside them."""
+        folders = {str(parent) for name in files for parent in PurePosixPath(name).parents}
+        for folder in folders:
+            for entry in _listed(str(self.work / folder)):
+                name = str(PurePosixPath(folder) / entry.name)
+                if name not in files and name not in folders and entry.name not in _NOT_WORK:
+                    return True
+        return any(_content(self.work / name, len(text.encode())) != text.encode() for name, text in files.items())
+
     def _give(self, path: Path) -> None:
         if os.geteuid() == 0:
             os.chown(path, self.uid, self.uid, follow_symlinks=False)
@@ -159,6 +171,18 @@ def inside(name: str) -> tuple[str, ...]:
             hint="correct the tasks file: paths are relative to the repository's root",
         )
     return path.parts
+
+
+def _content(path: Path, size: int) -> bytes | None:
+    """Return the first bytes of a plain file, one more than `size`; None if it is something else or not there."""
+    try:
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        return os.read(handle, size + 1) if stat.S_ISREG(os.fstat(handle).st_mode) else None
+    finally:
+        os.close(handle)
 
 
 def _entries(tops: tuple[Path, ...]) -> Iterator[os.stat_result]:

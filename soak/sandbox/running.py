@@ -32,19 +32,21 @@ def run_walled(
     place: Place,
     limits: Limits,
     stopped: Callable[[], bool],
+    given: bytes = b"",
     kill: Callable[[], None] | None = None,
 ) -> Ended:
     """
     Run `command` (walls and all) and return how it ended; nothing it started is left.
 
-    `stopped` is asked ten times a second; `kill` is what ends the command besides killing its processes. Raises
+    `stopped` is asked ten times a second; `given` (at most 64 KiB, what a pipe holds) is what the command reads from
+    stdin; `kill` is what ends the command besides killing its processes. Raises
     `SandboxError` if it cannot be started.
     """
     began = time.monotonic()
     try:
         process = subprocess.Popen(
             list(command),
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.PIPE if given else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env={"PATH": os.defpath},
@@ -56,6 +58,7 @@ def run_walled(
         ) from error
     output = bytearray()
     try:
+        _give(process, given)
         broken = _watch(process, output, _Watch(place, limits, stopped, began))
     finally:
         _end(process, kill)
@@ -66,6 +69,13 @@ def run_walled(
         ended=broken or "exit",
         took_s=time.monotonic() - began,
     )
+
+
+def _give(process: "subprocess.Popen[bytes]", given: bytes) -> None:
+    if process.stdin is not None:
+        with contextlib.suppress(BrokenPipeError):
+            os.write(process.stdin.fileno(), given)
+        process.stdin.close()
 
 
 class _Watch:
