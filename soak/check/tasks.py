@@ -27,7 +27,7 @@ def task_counts(ends: Sequence[ConversationEnd], planned: int) -> TaskCounts:
         submitted_empty=reasons["submitted_empty"],
         loop_killed=reasons["loop_killed"],
         step_limit=reasons["step_limit"],
-        errors=reasons["error"],
+        errors=reasons["error"] + reasons["agent_failed"],
         ends=dict(sorted(reasons.items())),
         turns=sum(end.turns for end in ends),
         commands=_sum(ends, "commands"),

@@ -275,7 +275,7 @@ def _markdown_figures(comparison: Comparison) -> list[str]:
         "",
         *markdown_table(CLASS_HEADER, rows),
         "",
-        *_markdown_list([*evidence_lines(comparison), f"tests: {'; '.join(tests)}"]),
+        *_markdown_list([*task_lines(comparison), *evidence_lines(comparison), f"tests: {'; '.join(tests)}"]),
     ]
 
 

@@ -7,8 +7,8 @@ from soak.facts import CLASSES, ArmSummary, Summary, TurnClass
 from soak.report.escape import escape_terminal, one_line
 from soak.report.figures import UNKNOWN, bound, count, decimal, milliseconds, seconds, share
 from soak.report.style import Style
-from soak.report.tasks import TASKS_HEADER, task_rows
 from soak.report.table import terminal_table
+from soak.report.tasks import TASKS_HEADER, task_rows
 
 _MEANING = {
     "pass": "every threshold held in a valid run",

@@ -34,10 +34,11 @@ def task_lines(comparison: Comparison) -> list[str]:
     tasks = comparison.tasks
     if tasks is None:
         return []
+    resolved = f"{count(tasks.baseline)} → {count(tasks.candidate)} of {count(tasks.pairs)}"
     only = f"{count(tasks.discordant.baseline_only)} / {count(tasks.discordant.candidate_only)}"
     change = "" if tasks.difference is None else f", {tasks.difference * 100:+.1f} points"
     return [
-        f"tasks resolved: {count(tasks.baseline)} → {count(tasks.candidate)} of {count(tasks.pairs)} (only b / c {only})"
+        f"tasks resolved: {resolved} (only b / c {only})"
         f"{change} ({interval(tasks.ci95, scale=100)}), exact McNemar p {p_value(tasks.p_value)}: {tasks.result}",
         f"agent's time over these tasks: {seconds(tasks.baseline_wall_s)} → {seconds(tasks.candidate_wall_s)}",
     ]

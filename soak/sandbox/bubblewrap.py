@@ -16,7 +16,7 @@ from pathlib import Path
 
 from soak.errors import SandboxError
 from soak.sandbox.limits import Ended, Limits
-from soak.sandbox.place import HOME_AT, TMP_AT, WORK_AT, Place, environment
+from soak.sandbox.place import HOME_AT, SCRIPT_AT, TMP_AT, WORK_AT, Place, environment
 from soak.sandbox.running import run_walled
 from soak.sandbox.view import View
 
@@ -65,7 +65,7 @@ class Bubblewrap:
 
     def run(self, command: str, limits: Limits, stopped: Callable[[], bool] = lambda: False) -> Ended:
         """Run a bash command in the repository and return how it ended; raises `SandboxError` if it cannot begin."""
-        return self.run_program(["/bin/bash", "--noprofile", "--norc", "-c", command], limits, stopped)
+        return self.run_program(self.place.bash(command), limits, stopped)
 
     def run_program(
         self, program: Sequence[str], limits: Limits, stopped: Callable[[], bool] = lambda: False, given: bytes = b""
@@ -97,6 +97,7 @@ class Bubblewrap:
             *_links(),
             *_folders("/etc", "/opt", "/opt/site", "/home"),
             *("--ro-bind", str(place.bin), "/opt/bin"),
+            *("--ro-bind", str(place.script), SCRIPT_AT),
             *(word for name in _SYSTEM_FILES for word in ("--ro-bind-try", f"/etc/{name}", f"/etc/{name}")),
             *(word for name in ("passwd", "group", "hosts") for word in _shown(place.etc / name, f"/etc/{name}")),
             *(word for source, target in self._view.mounts for word in _mounted(source, target)),

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from soak.errors import SandboxError
 from soak.sandbox.limits import Ended, Limits
-from soak.sandbox.place import HOME_AT, TMP_AT, WORK_AT, Place, environment
+from soak.sandbox.place import HOME_AT, SCRIPT_AT, TMP_AT, WORK_AT, Place, environment
 from soak.sandbox.running import run_walled
 
 RUNTIMES = ("docker", "podman")
@@ -57,6 +57,7 @@ class Container:
             Mount(source=work or place.work, target=WORK_AT, read_only=read_only),
             Mount(source=place.home, target=HOME_AT),
             Mount(source=place.tmp, target=TMP_AT),
+            Mount(source=place.script, target=SCRIPT_AT, read_only=True),
             *(Mount(source=source, target=str(target), read_only=True) for source, target in shown),
         )
 
@@ -76,7 +77,7 @@ class Container:
 
     def run(self, command: str, limits: Limits, stopped: Callable[[], bool] = lambda: False) -> Ended:
         """Run a bash command in the repository and return how it ended; raises `SandboxError` if it cannot begin."""
-        return self.run_program(["/bin/bash", "--noprofile", "--norc", "-c", command], limits, stopped)
+        return self.run_program(self.place.bash(command), limits, stopped)
 
     def run_program(
         self, program: Sequence[str], limits: Limits, stopped: Callable[[], bool] = lambda: False, given: bytes = b""

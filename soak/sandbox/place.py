@@ -2,7 +2,10 @@
 What a sandbox has on the host: one private folder below the temporary folder, removed at the end.
 
     work/   the repository, /workspace inside       home/   /home/agent inside       tmp/   /tmp inside
-    etc/    the few system files it needs, and bin/ the names python and pytest: read-only inside
+    etc/    the few system files it needs      bin/    the names python and pytest, /opt/bin inside
+    script/ the command to run, /opt/script inside; a file, for an argument has at most 128 KiB and no NUL
+
+The last three are read-only inside.
 
 The first three belong to the user the commands run as. What lies in them is measured while a command runs, since a
 folder has no quota of its own.
@@ -23,7 +26,7 @@ from soak.errors import SandboxError
 from soak.sandbox.limits import Limits
 from soak.sandbox.view import PACKAGES_AT
 
-WORK_AT, HOME_AT, TMP_AT = "/workspace", "/home/agent", "/tmp"
+WORK_AT, HOME_AT, TMP_AT, SCRIPT_AT = "/workspace", "/home/agent", "/tmp", "/opt/script"
 _REMOVE_WITHIN_S = 120.0
 _BLOCK_BYTES = 512
 # What tools leave beside the work, which is no change to it.
@@ -39,10 +42,10 @@ class Place:
         self.uid = uid if uid is not None else own_uid()
         try:
             self.root = Path(tempfile.mkdtemp(prefix="soak-sandbox-"))
-            self.work, self.home, self.tmp, self.etc, self.bin = (
-                self.root / name for name in ("work", "home", "tmp", "etc", "bin")
+            self.work, self.home, self.tmp, self.etc, self.bin, self.script = (
+                self.root / name for name in ("work", "home", "tmp", "etc", "bin", "script")
             )
-            for folder in (self.work, self.home, self.tmp, self.etc, self.bin):
+            for folder in (self.work, self.home, self.tmp, self.etc, self.bin, self.script):
                 folder.mkdir(mode=0o755)
             for folder in (self.work, self.home, self.tmp):
                 self._give(folder)
@@ -82,6 +85,11 @@ class Place:
             file = folder / parts[-1]
             file.write_text(text, encoding="utf-8")
             self._give(file)
+
+    def bash(self, command: str) -> list[str]:
+        """Return the program that runs a bash command inside, and write the command where it looks for it."""
+        self.script.joinpath("command").write_bytes(command.encode("utf-8", "replace"))
+        return ["/bin/bash", "--noprofile", "--norc", f"{SCRIPT_AT}/command"]
 
     def over(self, limits: Limits) -> bool:
         """Whether the folders a command can write hold more than the limits allow, or cannot be measured."""

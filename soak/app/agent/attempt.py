@@ -18,6 +18,7 @@ from typing import Literal
 from soak.app.agent import mini
 from soak.app.agent.verify import verify
 from soak.app.agent.walls import Builder, Walls
+from soak.errors import SoakError
 from soak.facts import Agent, ConversationEnd, Message, Node, Observation, Record, Task, chained
 from soak.replay import Asked, Floor
 from soak.sandbox import Ended
@@ -31,6 +32,7 @@ Reason = Literal[
     "loop_killed",  # several garbage_loop turns in a row
     "context_full",  # the conversation does not fit the model's context any more
     "error",  # a turn came back without an answer
+    "agent_failed",  # mini-swe-agent itself raised an error
 ]
 
 # Endings after which there is an answer, whole or cut, that an agent can be shown.
@@ -61,6 +63,7 @@ class _Course:
     asked: Asked | None = None
     answer: Message | None = None
     classes: Counter[str] = field(default_factory=Counter)
+    fault: str = ""
 
     def take(self, asked: Asked, record: Record) -> None:
         """Count one finished turn."""
@@ -146,6 +149,11 @@ class Attempt:
             )
         except _Over as over:
             return over.reason
+        except (_Broken, CancelledError, SoakError):
+            raise
+        except Exception as error:  # foreign code, fed with whatever a model says: its fault ends this task only
+            self._course.fault = f"{type(error).__name__}: {str(error)[:200]}"
+            return "agent_failed"
         self._course.format_errors = finished.format_errors
         return finished.reason
 
@@ -240,4 +248,5 @@ class Attempt:
 
 def _sentence(name: str, result: _Result, course: _Course) -> str:
     how = "resolved" if result.resolved else f"not resolved ({result.reason.replace('_', ' ')})"
-    return f"{name}: {how} after {course.turns} turns and {course.commands} commands"
+    told = f"{name}: {how} after {course.turns} turns and {course.commands} commands"
+    return f"{told}; {course.fault}" if course.fault else told

@@ -55,12 +55,6 @@ class Builder:
         if wanted.kind == "bubblewrap":
             Bubblewrap.refuse_if_unusable(view)
             return cls(limits=limits, view=view)
-        if wanted.image is None:
-            raise SandboxError(
-                "the container sandbox has no image",
-                why="sandbox.kind is container, and sandbox.image is not set",
-                hint="--set sandbox.image=IMAGE, with bash and a Python with pytest in it",
-            )
         return cls(limits=limits, view=view, runtime=Container.runtime(wanted.runtime), image=wanted.image)
 
     @contextmanager

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from rigs.walls import skip_without_walls
 
 from soak.errors import SandboxError
 from soak.sandbox import Bubblewrap, Ended, Limits, Place, View
@@ -20,10 +21,7 @@ VIEW = View.of_this_interpreter()
 
 @pytest.fixture(scope="module", autouse=True)
 def usable() -> None:
-    try:
-        Bubblewrap.refuse_if_unusable(VIEW)
-    except SandboxError as error:
-        pytest.skip(f"{error.what}: {error.why}")
+    skip_without_walls()
 
 
 @pytest.fixture
@@ -142,6 +140,26 @@ def test_a_full_disk_ends_the_command(place: Place, command: str) -> None:
     assert run(place, command).ended == "disk"
     place.remove()
     assert not place.root.exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "output", "code"),
+    [
+        ("x='" + "y" * 300_000 + "'; echo ${#x}", "300000\n", 0),
+        ("echo caf\u00e9 \ud800", "caf\u00e9 ?\n", 0),
+        ("cat <<'E'\na 'b' \"c\" $d `e`\nE\nexit 3", "a 'b' \"c\" $d `e`\n", 3),
+        ("", "", 0),
+    ],
+)
+def test_any_text_can_be_a_command(place: Place, command: str, output: str, code: int) -> None:
+    """Commands longer than an argument may be, with quotes, line breaks or broken characters run as they are."""
+    ended = run(place, command)
+    assert (ended.output, ended.code, ended.ended) == (output, code, "exit")
+
+
+def test_a_command_with_a_nul_is_refused_by_the_shell(place: Place) -> None:
+    """A NUL in a command ends that command with an error, not us."""
+    assert run(place, "echo a\0b").code not in (0, None)
 
 
 def test_time_is_up_whatever_the_command_ignores(place: Place) -> None:
