@@ -228,7 +228,8 @@ def _load() -> SimpleNamespace:
             why=f"it cannot be imported: {error}",
             hint="pip install 'soak[agent]'",
         ) from error
-    logging.getLogger("minisweagent").handlers.clear()
+    log = logging.getLogger("minisweagent")
+    log.handlers, log.propagate = [logging.NullHandler()], False
     return SimpleNamespace(
         agent=DefaultAgent,
         prompts=lambda name: get_config_from_spec(builtin_config_dir / name),
