@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from soak.app.judging import judge_again, summary_of_history
+from soak.app.judging import conversation_facts, judge_again, summary_of_history
 from soak.check import ArmHistory, Stated, TurnFact, compare, final_turns
 from soak.check.gates import judge_gates
 from soak.errors import UsageError
@@ -105,8 +105,9 @@ def arms_of(path: Path) -> list[StoredArm]:
     with folder.history() as history:
         judgements = judge_again(history, folder.manifest, {})
         ends = final_turns(history.outlines(), judgements)
-        summary = summary_of_history(folder, folder.manifest, history, ends)
         conversation_ends = tuple(history.conversation_ends())
+        conversations = conversation_facts(history, folder.manifest)
+        summary = summary_of_history(folder, folder.manifest, history, ends, conversations)
         requests = {started.key: started.request for started in history.starts()}
         births = {card.name: _engine_starts_at(history, card.name) for card in folder.manifest.arms}
     turns: dict[str, list[TurnFact]] = {card.name: [] for card in folder.manifest.arms}
@@ -127,6 +128,7 @@ def arms_of(path: Path) -> list[StoredArm]:
                 engine_starts_at=births[card.name],
                 requests=requests,
                 ends=tuple(end for end in conversation_ends if end.arm == card.name),
+                conversations=conversations.get(card.name, ()),
             ),
         )
         for card in folder.manifest.arms

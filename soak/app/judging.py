@@ -11,10 +11,11 @@ from pathlib import Path
 import msgspec
 
 import soak.classify
-from soak.check import HistoryView, TurnFact, final_turns, scenario_of, summarise
-from soak.classify import DEFAULTS, Context, Settings, judge
+from soak.check import ConversationFact, HistoryView, TurnFact, final_turns, scenario_of, summarise
+from soak.classify import DEFAULTS, Context, Settings, cross_turn_loops, judge, rounds_of
 from soak.errors import RunFolderError, UsageError
 from soak.facts import (
+    ConversationLoop,
     Judgement,
     Manifest,
     PlanCard,
@@ -81,6 +82,24 @@ def judge_again(history: History, manifest: Manifest, changes: Mapping[str, floa
     }
 
 
+def conversation_facts(history: History, manifest: Manifest) -> dict[str, list[ConversationFact]]:
+    """
+    Return each arm's conversations that came to their end, with the loops across their turns.
+
+    Loops are judged anew from the stored messages; a run of recorded turns has no such conversations.
+    """
+    facts: dict[str, list[ConversationFact]] = defaultdict(list)
+    modes = {card.name: card.tool_mode for card in manifest.arms}
+    for end in history.conversation_ends():
+        begun = history.started(TurnKey(episode=end.episode, turn=0, pass_=end.pass_, arm=end.arm))
+        loops: tuple[ConversationLoop, ...] = ()
+        if begun is not None and end.last is not None:
+            said = history.prefix(end.last)[len(history.prefix(begun.prefix)) :]
+            loops = cross_turn_loops(rounds_of(said, text_mode=modes.get(end.arm) == "text"))
+        facts[end.arm].append(ConversationFact(end=end, loops=loops))
+    return facts
+
+
 def refuse_unknown_arms(history: History, known: Collection[str]) -> None:
     """Raise `RunFolderError` if the history holds turns of an arm that the manifest does not name."""
     unknown = sorted({key.arm for key in history.start_counts()} - set(known))
@@ -115,7 +134,12 @@ def stored_context(history: History, started: Started, record: Record, tool_mode
     )
 
 
-def view_of(history: History, turns: Sequence[TurnFact], starts: Mapping[TurnKey, int]) -> HistoryView:
+def view_of(
+    history: History,
+    turns: Sequence[TurnFact],
+    starts: Mapping[TurnKey, int],
+    conversations: Mapping[str, Sequence[ConversationFact]],
+) -> HistoryView:
     """Return what the checkers read of a history; `starts` counts how often each turn was started."""
     samples = defaultdict(list)
     for sample in history.samples():
@@ -128,6 +152,7 @@ def view_of(history: History, turns: Sequence[TurnFact], starts: Mapping[TurnKey
         repeated_starts=repeated,
         events=tuple(history.events()),
         ends=tuple(history.conversation_ends()),
+        conversations=conversations,
     )
 
 
@@ -143,7 +168,7 @@ def state_of(history: History) -> str:
 
 
 def plan_card_of(manifest: Manifest, reached: Iterable[TurnKey]) -> PlanCard:
-    """Return what was planned for each arm; for a time budget, what the budget reached."""
+    """Return what was planned for each arm; for a time budget, and for turns made at run time, what was reached."""
     scenario = scenario_of(manifest)
     budget, a_pass = scenario.budget, manifest.corpus.turns
     pairs = {key.pair for key in reached}
@@ -154,10 +179,12 @@ def plan_card_of(manifest: Manifest, reached: Iterable[TurnKey]) -> PlanCard:
         turns, passes = a_pass * budget.passes, budget.passes
     else:
         turns = len(pairs)
-    works, tasks = scenario.replay == "agent", 0
-    if works:  # planned were tasks, each with one turn in the corpus; how many turns they take is what came about
-        tasks, turns = turns, len(pairs)
-        tasks = tasks if budget.turns or budget.passes else len({(episode, pass_) for episode, _, pass_ in pairs})
+    tasks = 0
+    if scenario.replay == "agent":  # the corpus holds one turn for each task
+        counted = budget.turns is not None or budget.passes is not None
+        tasks = turns if counted else len({(episode, pass_) for episode, _, pass_ in pairs})
+    if scenario.replay != "recorded":
+        turns = len(pairs)
     return PlanCard(
         episodes=manifest.corpus.episodes,
         turns=turns,
@@ -168,12 +195,23 @@ def plan_card_of(manifest: Manifest, reached: Iterable[TurnKey]) -> PlanCard:
     )
 
 
-def summary_of_history(folder: RunFolder, manifest: Manifest, history: History, turns: Sequence[TurnFact]) -> Summary:
-    """Return the summary of an open history whose turns came to these ends."""
+def summary_of_history(
+    folder: RunFolder,
+    manifest: Manifest,
+    history: History,
+    turns: Sequence[TurnFact],
+    conversations: Mapping[str, Sequence[ConversationFact]] | None = None,
+) -> Summary:
+    """Return the summary of an open history whose turns came to these ends; conversations are read if not given."""
     starts = history.start_counts()
     return summarise(
         manifest,
-        view_of(history, turns, starts),
+        view_of(
+            history,
+            turns,
+            starts,
+            conversation_facts(history, manifest) if conversations is None else conversations,
+        ),
         run=clean(str(folder.path)),
         state=state_of(history),
         plan=plan_card_of(manifest, (*starts, *(turn.key for turn in turns))),

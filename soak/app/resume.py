@@ -134,7 +134,7 @@ def _go_on(folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[S
                     clock=clock,
                     done=done,
                     over=over,
-                    past=lambda key: _past_turn(past, key),
+                    past=lambda key: past_turn(past, key),
                     starts=starts,
                     used_s=used_s,
                     tally=tally,
@@ -147,7 +147,8 @@ def _go_on(folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[S
             audience.closing()
 
 
-def _past_turn(history: History, key: TurnKey) -> PastTurn | None:
+def past_turn(history: History, key: TurnKey) -> PastTurn | None:
+    """Return how a turn was finished or skipped, and the prefix it had; None if it has not come to that."""
     record = history.final_of(key)
     if record is None:
         return None

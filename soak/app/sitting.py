@@ -19,7 +19,7 @@ from soak.classify import DEFAULTS
 from soak.client import Desk, Request, compose, open_client
 from soak.facts import ConversationKey, Deadlines, EngineSample, Event, Message, Record, Retries, Scenario, TurnKey
 from soak.plan import Plan
-from soak.replay import Arm, Carrier, Clock, Gate, Meter, PastTurn, Recorded, Replay, Switch, Tally, TurnRunner
+from soak.replay import Arm, Carrier, Clock, Gate, Live, Meter, PastTurn, Recorded, Replay, Switch, Tally, TurnRunner
 from soak.scrape import parse_metrics, poll
 from soak.store import HistoryWriter
 
@@ -178,9 +178,10 @@ async def _replay(sitting: Sitting, arms: dict[str, Arm], switch: Switch) -> Non
 
 def _carrier_of(sitting: Sitting) -> Carrier:
     """Return what carries conversations on, by the scenario's mode of replay."""
-    if sitting.scenario.replay == "agent":
-        return AgentCarrier(sitting.scenario, sitting.corpus_path)
-    return Recorded(sitting.scenario)
+    scenario = sitting.scenario
+    if scenario.replay == "agent":
+        return AgentCarrier(scenario, sitting.corpus_path)
+    return Live(scenario, sitting.plan.episodes) if scenario.replay == "live" else Recorded(scenario)
 
 
 @asynccontextmanager

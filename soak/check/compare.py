@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from soak.check.cards import build_names, notes_on, same_build, same_run, warnings_on
 from soak.check.classes import ANY_FAILURE, compare_classes
+from soak.check.conversations import compare_conversations
 from soak.check.latency import compare_goodput, compare_latency
 from soak.check.noise import noise_floor
 from soak.check.pairing import ArmHistory, Pairing, invalid_reasons, pair_up, works_on_tasks
@@ -24,7 +25,8 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     Return the two arms side by side.
 
     Turns are paired by episode, turn and pass where both arms finished them; without any pair all finished turns are
-    compared unpaired. `stated` holds margins and limits said beforehand.
+    compared unpaired. Where the arms' own answers carried conversations on (live replay) turns are never paired: the
+    unit is the episode. `stated` holds margins and limits said beforehand.
 
     An agent's tasks are paired by task and pass, its turns are not. Verdict: *unknown* if `invalid` says anything; else
     *fail* if any class, or the tasks resolved, is a regression; *pass* if none is and the
@@ -44,8 +46,18 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     warnings, builds = warnings_on(baseline, candidate), build_names(baseline, candidate)
     noise = noise_floor(pairing, classes[ANY_FAILURE], clock) if same_build(baseline, candidate) else None
     tasks = compare_tasks(baseline.ends, candidate.ends) if works_on_tasks(baseline) else None
+    conversations = compare_conversations(
+        (baseline.conversations, baseline.turns), (candidate.conversations, candidate.turns)
+    )
     telling = Telling(
-        invalid=invalid, warnings=warnings, notes=notes, builds=builds, pairing=pairing, terms=terms, noise=noise
+        invalid=invalid,
+        warnings=warnings,
+        notes=notes,
+        builds=builds,
+        pairing=pairing,
+        terms=terms,
+        noise=noise,
+        conversations=conversations,
     )
     return Comparison(
         baseline=baseline.label,
@@ -71,6 +83,7 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         drift=compare_drift(baseline, candidate, pairing),
         noise_floor=noise,
         tasks=tasks,
+        conversations=conversations,
     )
 
 

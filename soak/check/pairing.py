@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from soak.check.conversations import ConversationFact
 from soak.check.summary import MAX_INDETERMINATE, MAX_SKIPPED
 from soak.check.turns import TurnFact
 from soak.check.wording import percent
@@ -17,6 +18,7 @@ MAX_ONE_SIDED = 0.1
 # watches it (budget, drain_s, server_return_s, scrape_every_s), warms it up, or is said of its result.
 _MUST_MATCH = (
     "replay",
+    "live",
     "tools",
     "sampling",
     "load",
@@ -31,7 +33,10 @@ _MUST_MATCH = (
     "extra_body",
     "classify",
 )
+_OF_AGENTS = ("agent", "sandbox")
 _NAMES = {
+    "replay": "modes of replay",
+    "live": "settings of live replay",
     "tools": "tool mode",
     "think_time": "think time",
     "extra_body": "extra request fields",
@@ -52,8 +57,8 @@ class ArmHistory:
 
     `label` is what the output calls it; `turns` are its planned turns' ends. `engine_starts_at`: when the engine's
     processes began (UTC epoch seconds), as far as its metrics told. `requests`: the digest of what was sent for each
-    turn (`facts.Started.request`, of its last start), as far as it is known. `ends`: how conversations ended whose
-    turns were not planned beforehand.
+    turn (`facts.Started.request`, of its last start), as far as it is known. `conversations`: those that came to their
+    end, where turns were made at run time; `ends`: how.
     """
 
     label: str
@@ -64,6 +69,7 @@ class ArmHistory:
     engine_starts_at: tuple[float, ...] = ()
     requests: Mapping[TurnKey, str] = field(default_factory=dict)
     ends: Sequence[ConversationEnd] = ()
+    conversations: Sequence[ConversationFact] = ()
 
     @property
     def card(self) -> ArmCard:
@@ -84,7 +90,8 @@ class Pair(NamedTuple):
 class Pairing(NamedTuple):
     """
     `pairs` by episode, pass and turn; finished turns without a partner; `one_sided`: the partner was skipped or broken
-    off; `places`: where each pair stands, for the statistics.
+    off; `places`: where each pair stands, for the statistics. `own_ways`: the arms' own answers carried conversations
+    on, so that no turn has a partner, and only whole episodes can be compared.
     """
 
     pairs: list[Pair]
@@ -92,6 +99,7 @@ class Pairing(NamedTuple):
     candidate_alone: list[TurnFact]
     one_sided: int
     places: PairedTurns
+    own_ways: bool = False
 
     @property
     def clusters(self) -> int:
@@ -131,21 +139,16 @@ def conversation_of(turn: TurnFact) -> tuple[str, int]:
 
 
 def pair_up(baseline: ArmHistory, candidate: ArmHistory) -> Pairing:
-    """
-    Return both arms' turns, paired where both finished the same episode, turn and pass.
-
-    None is paired where an agent asked them: what it asks second depends on what it was answered first.
-    """
+    """Return both arms' turns, paired where both finished the same episode, turn and pass; live turns never are."""
+    if any(side.manifest.scenario.get("replay", "recorded") != "recorded" for side in (baseline, candidate)):
+        own = [[turn for turn in side.turns if turn.finished] for side in (baseline, candidate)]
+        return Pairing([], own[0], own[1], 0, PairedTurns([], [], []), own_ways=True)
     first, second = _turns(baseline), _turns(candidate)
     both = [key for key, turn in first.items() if turn.finished and key in second and second[key].finished]
-    if works_on_tasks(baseline):
-        both = []
     both.sort(key=lambda key: (key[0], key[2], key[1]))
     paired = set(both)
     alone = [[turns[k] for k in sorted(turns) if turns[k].finished and k not in paired] for turns in (first, second)]
     one_sided = sum(turn.key.pair in second for turn in alone[0]) + sum(turn.key.pair in first for turn in alone[1])
-    if works_on_tasks(baseline):
-        one_sided = 0
     places = PairedTurns([key[0] for key in both], [(key[0], key[2]) for key in both], [key[1] for key in both])
     return Pairing([Pair(first[key], second[key]) for key in both], alone[0], alone[1], one_sided, places)
 
@@ -180,7 +183,10 @@ def _plan_differences(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
         reasons.append(f"different seeds ({first.seed} and {second.seed}): the plans are not the same")
     if baseline.card.tool_mode != candidate.card.tool_mode:
         reasons.append(f"different tool modes: {baseline.card.tool_mode} and {candidate.card.tool_mode}")
-    for name in _MUST_MATCH if not works_on_tasks(baseline) else (*_MUST_MATCH, "agent", "sandbox"):
+    live = all(run.scenario.get("replay", "recorded") != "recorded" for run in (first, second))
+    for name in (*_MUST_MATCH, *_OF_AGENTS) if works_on_tasks(baseline) else _MUST_MATCH:
+        if name == "live" and not live:
+            continue  # says nothing where turns are replayed as recorded
         one, other = first.scenario.get(name), second.scenario.get(name)
         if one != other:
             reasons.append(f"different {_NAMES.get(name, name)}: {_difference(one, other)}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from soak.check.pairing import Pairing
 from soak.check.stated import Terms
 from soak.check.wording import TITLES, duration, percent, percent_up, plural, rounded_up, two_digits
-from soak.facts import ClassComparison, Evidence, Makespan, Needed, NoiseFloor, WallClock
+from soak.facts import ClassComparison, ConversationsCompared, Evidence, Makespan, Needed, NoiseFloor, WallClock
 from soak.stats import upper_bound
 
 _FIRST = "garbage_loop"
@@ -32,12 +32,15 @@ class Telling:
     pairing: Pairing
     terms: Terms
     noise: NoiseFloor | None
+    conversations: ConversationsCompared | None = None
 
 
 def sentence_of(classes: Mapping[str, ClassComparison], clock: WallClock, telling: Telling) -> str:
     """Return one paragraph: what voids or clouds it, garbage loops, other classes seen, time, notes, builds."""
     pairing, terms = telling.pairing, telling.terms
     unit = f"paired turns in {pairing.clusters} episodes" if pairing.pairs else "turns (unpaired)"
+    if pairing.own_ways:
+        unit = f"turns in {pairing.clusters} episodes, which each arm carried on with its own answers"
     parts = [f"No conclusion may be drawn: {'; '.join(telling.invalid)}."] if telling.invalid else []
     parts += [_as_sentence(warning) for warning in telling.warnings]
     parts.append(_class_text(_FIRST, classes[_FIRST], unit, terms))
@@ -47,10 +50,27 @@ def sentence_of(classes: Mapping[str, ClassComparison], clock: WallClock, tellin
         for name in others
         if classes[name].baseline.events + classes[name].candidate.events
     ]
+    parts += _conversation_texts(telling.conversations)
     parts += [text for text in (_time_text(clock), _makespan_text(clock.makespan), _noise_text(telling.noise)) if text]
     parts += [_as_sentence(note) for note in telling.notes]
     parts.append(f"Builds: {telling.builds['baseline']} → {telling.builds['candidate']}.")
     return " ".join(parts)
+
+
+def _conversation_texts(found: ConversationsCompared | None) -> list[str]:
+    """Return loops across turns, and turns per task, of conversations that the arms carried on themselves."""
+    if found is None:
+        return []
+    first, second = found.baseline, found.candidate
+    loops = f"Conversation loops {first.loops} of {first.ended} → {second.loops} of {plural(second.ended, 'task')}"
+    texts = [f"{loops} (p = {two_digits(found.p_loops)} by sign-flip over episodes)." if found.p_loops else f"{loops}."]
+    if first.turns is not None and second.turns is not None:
+        ratio = ""
+        if found.turns_ratio is not None and found.turns_ratio_ci95 is not None:
+            low, high = (two_digits(limit) for limit in found.turns_ratio_ci95)
+            ratio = f" (total ratio {two_digits(found.turns_ratio)}, 95 % {low}–{high})"
+        texts.append(f"Turns per task, median: {first.turns.p50:g} → {second.turns.p50:g}{ratio}.")
+    return texts
 
 
 def _as_sentence(text: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from soak.check.conversations import ConversationFact, conversation_sentences, measure_conversations
 from soak.check.engine import EngineDelta, deltas
 from soak.check.measures import (
     busy_s,
@@ -34,6 +35,7 @@ from soak.facts import (
     ArmCard,
     ArmSummary,
     ConversationEnd,
+    Conversations,
     EngineSample,
     Event,
     Manifest,
@@ -59,7 +61,7 @@ class HistoryView:
 
     `turns`: the last word on each turn. `samples`: engine samples per arm, oldest first. `open_starts`: turns per arm
     that were started and have no end. `repeated_starts`: starts per arm that were broken off and offered again.
-    `ends`: how conversations ended whose turns were not planned beforehand.
+    `conversations`: those of each arm that came to their end, where turns were made at run time; `ends`: how.
     """
 
     turns: Sequence[TurnFact]
@@ -68,6 +70,7 @@ class HistoryView:
     repeated_starts: Mapping[str, int] = field(default_factory=dict)
     events: Sequence[Event] = ()
     ends: Sequence[ConversationEnd] = ()
+    conversations: Mapping[str, Sequence[ConversationFact]] = field(default_factory=dict)
 
 
 def summarise(
@@ -102,6 +105,7 @@ def summarise(
             *_course(history, card.name, turns[card.name]),
             *_left_over(scenario, history, arm, state),
             *([tasks_opinion(arm.tasks, state)] if arm.tasks is not None else []),
+            *_carried_on(arm, scenario, state),
             Opinion("pass", (*valid.states, *_client_notes(arm), *valid.notes)),
         ]
     return Summary(
@@ -141,12 +145,11 @@ def _measure(
     samples = history.samples.get(card.name, ())
     delta = deltas(samples)
     valid = _validity(card, scenario, samples, delta, turns)
-    open_starts = history.open_starts.get(card.name, 0)
-    works = scenario.replay == "agent"  # then how many turns there will be is known at the end only
+    works = scenario.replay == "agent"
     counts = turn_counts(
         turns,
-        planned=len(turns) + open_starts if works else plan.turns,
-        open_starts=open_starts,
+        planned=plan.turns if scenario.replay == "recorded" else 0,  # live, what is reached is what was planned
+        open_starts=history.open_starts.get(card.name, 0),
         repeated_starts=history.repeated_starts.get(card.name, 0),
     )
     tokens = token_counts(turns)
@@ -177,8 +180,19 @@ def _measure(
         engine=engine_figures(delta),
         worst=worst_turns(turns),
         tasks=task_counts([end for end in history.ends if end.arm == card.name], planned=plan.tasks) if works else None,
+        conversations=_conversations(card, scenario, history, turns),
     )
     return arm, valid
+
+
+def _conversations(
+    card: ArmCard, scenario: Scenario, history: HistoryView, turns: list[TurnFact]
+) -> Conversations | None:
+    if scenario.replay == "recorded":
+        return None
+    found = measure_conversations(history.conversations.get(card.name, ()), turns)
+    # What an agent's ends count besides is not about calls: it is in `tasks`.
+    return found if scenario.replay == "live" else msgspec.structs.replace(found, counts={})
 
 
 def _course(history: HistoryView, arm: str, turns: Sequence[TurnFact]) -> list[Opinion]:
@@ -214,6 +228,19 @@ def _left_over(scenario: Scenario, history: HistoryView, arm: ArmSummary, state:
     if not (counted and state == "complete" and left) or decided:
         return []
     return [Opinion("unknown", (f"{plural(left, 'planned turn')} {'was' if left == 1 else 'were'} never reached",))]
+
+
+def _carried_on(arm: ArmSummary, scenario: Scenario, state: str) -> list[Opinion]:
+    """Return what came of conversations that the model's own answers carried on."""
+    found = arm.conversations
+    if found is None:
+        return []
+    said = [Opinion("pass", (f"{scenario.replay} replay: its counts say nothing beside those of recorded replay",))]
+    said.append(Opinion("pass", conversation_sentences(found)))
+    counted = scenario.budget.turns is not None or scenario.budget.passes is not None
+    if counted and state == "complete" and found.ended < found.begun:
+        said.append(Opinion("unknown", (f"{plural(found.begun - found.ended, 'conversation')} never came to an end",)))
+    return said
 
 
 def _client_notes(arm: ArmSummary) -> tuple[str, ...]:

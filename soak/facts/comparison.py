@@ -4,7 +4,7 @@ from typing import Literal
 
 import msgspec
 
-from soak.facts.summary import Verdict
+from soak.facts.summary import Spread, Verdict
 
 Result = Literal["improvement", "regression", "equivalent", "inconclusive"]
 Bound = Literal["exact", "at_least", "at_most", "unknown"]
@@ -322,6 +322,33 @@ class TaskComparison(msgspec.Struct, frozen=True, kw_only=True):
     result: Result
 
 
+class Tasks(msgspec.Struct, frozen=True, kw_only=True):
+    """One arm's ended conversations: how many, how many with a loop across turns, and turns and turn time of each."""
+
+    ended: int
+    loops: int
+    turns: Spread | None
+    seconds: Spread | None
+
+
+class ConversationsCompared(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Whole conversations of two arms (live replay). `pairs`: those that both arms ended; the ratios are over these.
+
+    `p_loops`, `p_turns`: sign-flip over episodes of "as many looped" and "as many turns".
+    """
+
+    pairs: int
+    baseline: Tasks
+    candidate: Tasks
+    p_loops: float | None
+    turns_ratio: float | None
+    turns_ratio_ci95: Limits | None
+    p_turns: float | None
+    time_ratio: float | None
+    time_ratio_ci95: Limits | None
+
+
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """
     Two arms side by side. `invalid` says why no conclusion may be drawn (then the verdict is unknown).
@@ -329,7 +356,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     `warnings`: differences of environment or build that a reader must know, before any number. `margin` is the largest
     difference of rates, `time_margin` the largest relative change of turn time, said not to matter. `builds` names what
     was compared, `latency` is by "ttft_ms", "tpot_ms", "e2e_ms", `goodput` and `drift` by "baseline", "candidate".
-    `noise_floor` is set where both arms ran the same build (A/A), `tasks` where an agent worked on tasks in both.
+    `noise_floor` is set where both arms ran the same build (A/A), `conversations` where the arms' own answers carried
+    their conversations on; then turns are never paired, and all intervals and tests have the episode as their unit.
+    `tasks` is set where an agent worked on tasks in both.
     """
 
     schema: str = "soak.comparison/1"
@@ -356,3 +385,4 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     drift: dict[str, Drift] = {}
     noise_floor: NoiseFloor | None = None
     tasks: TaskComparison | None = None
+    conversations: ConversationsCompared | None = None

@@ -1,6 +1,6 @@
 """How one arm's conversation came to its end, where that is known only at run time."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -14,6 +14,26 @@ class ConversationKey(NamedTuple):
     episode: str
     pass_: int
     arm: str
+
+
+class ConversationLoop(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    The same again over several turns of one conversation; it fails no turn, for each of them alone may be in order.
+
+    same_calls: calls that are equal, with equal results. near_calls: calls nearly equal, with equal results.
+    same_answer: answers without a call. `onset_turn` to `last_turn` are turn indices; `period` counts calls (or
+    answers), `copies` how often they came. `to_end`: nothing followed. `unit` is an excerpt of one period, at most 200
+    characters, `text` the sentence a person reads.
+    """
+
+    kind: Literal["same_calls", "near_calls", "same_answer"]
+    onset_turn: int
+    last_turn: int
+    period: int
+    copies: float
+    to_end: bool
+    unit: str
+    text: str
 
 
 class ConversationEnd(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from soak.facts.build import Build
+from soak.facts.conversation import ConversationLoop
 from soak.facts.finding import TurnClass
 
 Verdict = Literal["pass", "fail", "unknown"]
@@ -104,6 +105,42 @@ class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
     wall_s: float = 0.0
 
 
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """Quantiles of a number over conversations, and the greatest."""
+
+    p25: float
+    p50: float
+    p75: float
+    p90: float
+    max: float
+
+
+class LoopSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A loop across turns, and the conversation it is in, as `episode:pass:arm`."""
+
+    conversation: str
+    loop: ConversationLoop
+
+
+class Conversations(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Conversations of an arm whose turns were made at run time (`replay: live`); never mixed with recorded turns.
+
+    `ended` of those `begun` came to their end, `reasons` says how often for which reason. `loops`: ended conversations
+    with a loop across turns, counted apart from the classes of turns; `looped` shows the first twenty. `turns`: those
+    of an ended conversation. `counts`: what the mode counted besides, such as how calls were matched.
+    """
+
+    begun: int
+    ended: int
+    reasons: dict[str, int]
+    loops: int
+    loop_rate: float | None
+    turns: Spread | None
+    counts: dict[str, int] = {}
+    looped: list[LoopSeen] = []
+
+
 class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     """
     One arm.
@@ -111,6 +148,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     `wall_s`: time the run was active. `busy_s`: summed turn time by class (turns overlap, so it may exceed wall_s).
     Quantiles leave out values that are only known to exceed something; `censored` counts those turns.
     `attempts` counts HTTP exchanges, `retried_turns` finished turns that took more than one.
+    `conversations` is None where turns were replayed as recorded.
     `kinds`: how often each finding kind occurred. `engine`: other engine deltas (preemptions, success by reason, …).
     """
 
@@ -139,13 +177,13 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     engine: dict[str, Any] = {}
     worst: list[WorstTurn] = []
     tasks: TaskCounts | None = None
+    conversations: Conversations | None = None
 
 
 class PlanCard(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What was planned. `passes` and `turns` are what the budget reached where the budget is a time.
-
-    `tasks`: an agent's, in all passes; its turns are those that came about.
+    What was planned. `passes` and `turns` are what the budget reached where the budget is a time; so are `turns` where
+    they are made at run time (live and agent replay). `tasks`: an agent's, in all passes.
     """
 
     episodes: int

@@ -12,6 +12,7 @@ from soak.replay.engine import Replay
 from soak.replay.fit import Meter
 from soak.replay.floor import Carrier, Floor, PastTurn
 from soak.replay.gate import Gate
+from soak.replay.live import Live
 from soak.replay.ports import Clock, Desk, Ledger, Listener, StreamClient
 from soak.replay.recorded import Recorded
 from soak.replay.switch import Switch
@@ -28,6 +29,7 @@ __all__ = [
     "Gate",
     "Ledger",
     "Listener",
+    "Live",
     "Meter",
     "PastTurn",
     "RealClock",

@@ -97,6 +97,9 @@ def _value(value: float | str | None) -> str:
 def exposure(comparison: Comparison) -> str:
     """Return how much was compared."""
     pairs, clusters, unpaired = (count(n) for n in (comparison.pairs, comparison.clusters, comparison.unpaired))
+    whole = comparison.conversations
+    if whole is not None:
+        return f"{count(whole.pairs)} paired conversations, {unpaired} turns (live, never paired), {clusters} episodes"
     return f"{pairs} paired turns, {unpaired} unpaired, {clusters} episodes"
 
 

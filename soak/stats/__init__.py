@@ -60,9 +60,11 @@ from soak.stats.sequential import DifferenceMeter, EvidenceMeter, anytime_rate, 
 from soak.stats.survival import Lives, kaplan_meier, log_rank, log_rank_paired, median_life
 from soak.stats.totals import RatioEstimate, total_ratio
 from soak.stats.trend import TrendEstimate, event_trend, value_trend
+from soak.stats.uneven import ArmsInCluster, swapped_clusters, uneven_difference, uneven_ratio
 
 __all__ = [
     "DEPENDENCE_ALPHA",
+    "ArmsInCluster",
     "ClusterCounts",
     "DifferenceMeter",
     "Estimate",
@@ -115,11 +117,14 @@ __all__ = [
     "sign_clustering_p",
     "sign_flip",
     "sign_flip_sums",
+    "swapped_clusters",
     "total_ratio",
     "turns_for_power",
     "turns_needed_paired",
     "turns_needed_unpaired",
     "turns_to_decision",
+    "uneven_difference",
+    "uneven_ratio",
     "upper_bound",
     "value_trend",
     "wilson",

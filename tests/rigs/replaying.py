@@ -15,10 +15,11 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fakes import Ask, FakeServer, Script
 
+from soak.app.resume import past_turn
 from soak.classify import DEFAULTS
 from soak.client import Desk, Target, WireClient
 from soak.facts import (
@@ -42,7 +43,7 @@ from soak.facts import (
     make_episode,
 )
 from soak.plan import make_plan
-from soak.replay import Arm, Gate, Meter, Replay, Switch, TurnRunner
+from soak.replay import Arm, Gate, Live, Meter, Replay, Switch, TurnRunner
 from soak.store import HistoryWriter, RunFolder, close_open_starts
 
 Servers = dict[str, FakeServer]
@@ -185,6 +186,7 @@ class Rig:
     episodes: Sequence[Episode]
     arms: tuple[str, ...] = ("candidate",)
     capabilities: dict[str, Any] = field(default_factory=dict)
+    tool_mode: Literal["native", "text"] = "native"
 
     def __post_init__(self) -> None:
         self.plan = make_plan(self.scenario, self.episodes, self.arms)
@@ -227,8 +229,9 @@ class Rig:
         writer = stack.enter_context(self._open().writer())
         close_open_starts(writer, self.clock.wall(), "the sitting before was broken off")
         writer.flush()
-        with self._open().history() as history:
-            done, starts, used_s = frozenset(history.done()), history.start_counts(), history.active_s()
+        past = stack.enter_context(self._open().history())
+        done, starts, used_s = frozenset(past.done()), past.start_counts(), past.active_s()
+        live = self.scenario.replay == "live"
         return Replay(
             plan=self.plan,
             arms={name: await self._arm(stack, name, server) for name, server in servers.items()},
@@ -239,7 +242,10 @@ class Rig:
             clock=self.clock,
             switch=self.switch,
             starts=starts,
+            carrier=Live(self.scenario, self.episodes) if live else None,
             done=done,
+            over=frozenset(end.key for end in past.conversation_ends()),
+            past=lambda key: past_turn(past, key),
             used_s=used_s,
             stop_if=stop_if,
         )
@@ -283,7 +289,9 @@ class Rig:
             counts_tokens=capabilities.counts_tokens,
             min_room_tokens=self.scenario.min_room_tokens,
         )
-        return Arm(name=name, client=client, gate=gate, meter=meter, capabilities=capabilities, tool_mode="native")
+        return Arm(
+            name=name, client=client, gate=gate, meter=meter, capabilities=capabilities, tool_mode=self.tool_mode
+        )
 
     def _open(self) -> RunFolder:
         if self.folder is None:
