@@ -49,7 +49,7 @@ def cross_field_problems(value: dict[str, Any], known_classify: Collection[str] 
         *_classify(value.get("classify"), known_classify),
         *_extra_body(value.get("extra_body")),
     ]
-    problems += [*_checked(value, "sandbox", Sandbox, _sandbox), *_agent(value)]
+    problems += _checked(value, "sandbox", Sandbox, _sandbox)
     if "budget" in value:
         problems += _checked(value, "budget", Budget, _budget)
     if value.get("decide") is not None and value.get("replay", "recorded") != "recorded":
@@ -126,11 +126,6 @@ def _sandbox(sandbox: Sandbox) -> Iterator[Problem]:
     for name in ("image", "runtime"):
         if sandbox.kind != "container" and getattr(sandbox, name) is not None:
             yield Problem(("sandbox", name), f"belongs to kind container, but the kind is {sandbox.kind}")
-
-
-def _agent(value: dict[str, Any]) -> Iterator[Problem]:
-    if value.get("replay") == "agent" and value.get("decide") is not None:
-        yield Problem(("decide",), "looks at paired turns, and those of an agent are not paired")
 
 
 def _thresholds(section: Any) -> Iterator[Problem]:
