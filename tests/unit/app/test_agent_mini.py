@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from soak.app.agent import mini
@@ -111,6 +111,7 @@ def test_what_ask_raises_comes_out() -> None:
         mini.work_on("x", mode="text", ask=ask, execute=shell([]), step_limit=5, time_s=60.0)
 
 
+@settings(deadline=None, max_examples=60)
 @given(
     content=st.text(max_size=300),
     arguments=st.one_of(
