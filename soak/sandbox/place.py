@@ -27,6 +27,7 @@ from soak.sandbox.limits import Limits
 from soak.sandbox.view import PACKAGES_AT
 
 WORK_AT, HOME_AT, TMP_AT, SCRIPT_AT = "/workspace", "/home/agent", "/tmp", "/opt/script"
+_PREFIX = "soak-sandbox-"
 _REMOVE_WITHIN_S = 120.0
 _BLOCK_BYTES = 512
 # What tools leave beside the work, which is no change to it.
@@ -41,7 +42,7 @@ class Place:
         """`python` is the interpreter's path inside. Raises `SandboxError` if the folders cannot be made."""
         self.uid = uid if uid is not None else own_uid()
         try:
-            self.root = Path(tempfile.mkdtemp(prefix="soak-sandbox-"))
+            self.root = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
             self.work, self.home, self.tmp, self.etc, self.bin, self.script = (
                 self.root / name for name in ("work", "home", "tmp", "etc", "bin", "script")
             )
@@ -63,13 +64,17 @@ class Place:
 
     def remove(self) -> None:
         """Remove everything, however deep a command nested its folders; what cannot be removed is left."""
-        with contextlib.suppress(OSError, subprocess.SubprocessError):
-            subprocess.run(
-                ["rm", "-rf", "--one-file-system", "--", str(self.root)],
-                check=False,
-                capture_output=True,
-                timeout=_REMOVE_WITHIN_S,
-            )
+        _remove(self.root)
+
+    @staticmethod
+    def sweep() -> None:
+        """Remove what processes left that were killed before they could."""
+        for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*-*"):
+            owner = left.name.removeprefix(_PREFIX).partition("-")[0]
+            with contextlib.suppress(OSError):
+                ours = left.lstat().st_uid == os.geteuid()
+                if ours and owner.isdecimal() and not Path("/proc", owner).exists():
+                    _remove(left)
 
     def put(self, files: Mapping[str, str], *, below: Path | None = None) -> None:
         """Write text files, by their path relative to `work` (or `below`); raises `SandboxError` for a path outside."""
@@ -126,6 +131,16 @@ class Place:
             tool = self.bin / name
             tool.write_text(f'#!/bin/sh\nexec "{python}"{start} "$@"\n')
             tool.chmod(0o755)
+
+
+def _remove(folder: Path) -> None:
+    with contextlib.suppress(OSError, subprocess.SubprocessError):
+        subprocess.run(
+            ["rm", "-rf", "--one-file-system", "--", str(folder)],
+            check=False,
+            capture_output=True,
+            timeout=_REMOVE_WITHIN_S,
+        )
 
 
 def environment() -> dict[str, str]:

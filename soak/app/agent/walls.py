@@ -43,6 +43,7 @@ class Builder:
 
         Raises `SandboxError` if this machine cannot do it.
         """
+        Place.sweep()
         hidden = (Path(soak.__file__).parent, tasks_file.resolve().parent)
         view = View.of_this_interpreter(packages=TEST_PACKAGES, hidden=hidden)
         limits = Limits(

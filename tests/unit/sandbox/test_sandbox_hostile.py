@@ -3,6 +3,7 @@
 import os
 import socket
 import sys
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -241,6 +242,17 @@ def test_walls_that_do_not_stand_are_refused(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(SandboxError, match="cannot be run shut away") as caught:
         Bubblewrap.refuse_if_unusable(VIEW)
     assert "No permissions to create new namespace" in caught.value.why
+
+
+def test_what_a_killed_process_left_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Folders of processes that are no more are removed; those of living ones and other things stay."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    for name in ("soak-sandbox-999999999-a/work", f"soak-sandbox-{os.getpid()}-b", "soak-sandbox-mine", "other-1-a"):
+        (tmp_path / name).mkdir(parents=True)
+    Place.sweep()
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        [f"soak-sandbox-{os.getpid()}-b", "soak-sandbox-mine", "other-1-a"]
+    )
 
 
 @pytest.mark.parametrize("name", ["/etc/x", "../x", "a/../../x", "", ".", "a\0b"])
