@@ -21,7 +21,7 @@ def local_build() -> None:
 
 
 def test_live_replay_on_the_local_build(begin: Callable[..., Command]) -> None:
-    """Every conversation of the smoke corpus comes to an end of a known kind, and no more turns are asked than it may."""
+    """Every conversation of the smoke corpus comes to an end of a known kind, within the turns it may have."""
     command = begin(
         "run", "--scenario", "smoke", "--set", "replay=live", "--set", "sampling.max_tokens=48", "--set",
         "live.max_turns=1", "--run", "run", "--json",

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from soak.errors import ScenarioError
+from soak.importers import find_tasks, load_tasks, tasks_as_corpus
+from soak.plan import describe, make_plan
 from soak.scenario import condition_problem, find_scenario, load_scenario, parse_condition
 
 
@@ -47,3 +49,11 @@ def test_thresholds_may_look_at_tasks() -> None:
 def test_wrong_settings_are_named(key: str, value: str) -> None:
     """Values out of range and unknown keys are refused by name."""
     assert key in problems((key, value))[0]
+
+
+def test_a_budget_of_turns_counts_tasks() -> None:
+    """In the plan of an agent a turn is a task, whatever it takes: three turns are three tasks of 50 calls at most."""
+    loaded = load_scenario(find_scenario("swe_tasks"), {"budget.turns": "3"})
+    path = find_tasks("swe_tasks")
+    outline = describe(make_plan(loaded.scenario, tasks_as_corpus(path, load_tasks(path)).episodes, ["a"]))
+    assert (outline.turns, outline.task_turns_max, outline.requests, len(outline.first)) == (3, 50, 150, 3)
