@@ -10,6 +10,7 @@ Every error `soak` tells a person about: one tree, each with an exit code and th
     ├── EngineError           5   the engine is not available
     │   ├── TargetError           a given URL: unreachable, refuses, or is not OpenAI-compatible
     │   └── LaunchError           a build of our own: cannot be made, started or kept alive
+    ├── SandboxError          5   commands of a model cannot be run shut away here
     └── RunFolderError        7   a run folder is damaged, not a run, or not the one to resume
 
 An operating error never shows a traceback; it prints *what* happened, *why*, and *what to do*.
@@ -78,6 +79,12 @@ class LaunchError(EngineError):
     def __init__(self, what: str, *, why: str, hint: str, log_tail: tuple[str, ...] = ()) -> None:
         super().__init__(what, why=why, hint=hint)
         self.log_tail = log_tail
+
+
+class SandboxError(SoakError):
+    """Commands of a model cannot be run shut away on this machine, so they are not run at all."""
+
+    exit_code = 5
 
 
 class RunFolderError(SoakError):

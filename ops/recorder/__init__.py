@@ -9,6 +9,7 @@ machine or run to the next (paths, durations, addresses) is replaced; see `ops.r
 
     python -m ops.recorder rebuild                  record again, compare with transcripts/, say what differs
     python -m ops.recorder rebuild --write          record again and replace transcripts/
+    python -m ops.recorder tasks [--write]          the same for the tasks made of the episodes (scenarios/tasks/)
 
 May touch: processes it starts itself, `/tmp/soak-recorder`, and with `--write` the folder `transcripts/`.
 """

@@ -11,20 +11,26 @@ from ops.recorder.record import Recorded, RecordError, corpora, depth_of, record
 from ops.recorder.repository import RepositoryError
 from ops.recorder.sandbox import SandboxError, workplace
 from ops.recorder.script import ScriptError
+from ops.recorder.tasks import tasks_file
 
 TRANSCRIPTS = Path(__file__).parents[2] / "transcripts"
+TASKS = Path(__file__).parents[2] / "scenarios" / "tasks" / "swe_tasks.jsonl"
 
 
 def main(arguments: list[str] | None = None) -> int:
     """Rebuild corpora; return 0 if they are as recorded (or were written), 1 if they differ, 2 if a script is wrong."""
     parser = argparse.ArgumentParser(prog="python -m ops.recorder", description="Records the corpora again.")
-    parser.add_argument("verb", choices=["rebuild", "show"], help="`show` prints an episode as it is recorded now")
+    parser.add_argument(
+        "verb", choices=["rebuild", "show", "tasks"], help="`show` prints an episode, `tasks` makes a tasks file"
+    )
     parser.add_argument("--corpus", choices=corpora(), action="append", help="only this one (may be given again)")
     parser.add_argument("--episode", help="record only the scripts whose name contains this; never writes")
     parser.add_argument("--write", action="store_true", help="replace what is in transcripts/")
     parser.add_argument("--transcripts", type=Path, default=TRANSCRIPTS, help="folder of the corpora")
     given = parser.parse_args(arguments)
     try:
+        if given.verb == "tasks":
+            return _tasks(given.write)
         if given.verb == "show":
             return max(_show(path) for path in _chosen(given.corpus or corpora(), given.episode or ""))
         if given.episode:
@@ -33,6 +39,17 @@ def main(arguments: list[str] | None = None) -> int:
     except (RecordError, RepositoryError, SandboxError, ScriptError) as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
+
+
+def _tasks(replace: bool) -> int:
+    """Make the tasks file again; compare it with the one that is there, or replace that."""
+    made = tasks_file()
+    if replace:
+        TASKS.parent.mkdir(exist_ok=True)
+        TASKS.write_bytes(made)
+    same = TASKS.is_file() and TASKS.read_bytes() == made
+    print(f"{TASKS.name}: {'the same byte for byte' if same else 'differs'} ({len(made):,} bytes)")
+    return 0 if same else 1
 
 
 def _chosen(names: list[str], part: str) -> list[Path]:

@@ -32,7 +32,7 @@ class RepositoryError(Exception):
 def make_repository(name: str, target: Path, environment: dict[str, str]) -> None:
     """Make repository `name` in the new folder `target`, with its history."""
     commits = tomllib.loads((HERE / name / "history.toml").read_text(encoding="utf-8"))["commit"]
-    final = _read_tree(HERE / name / "tree")
+    final = read_tree(HERE / name / "tree")
     target.mkdir(parents=True)
     _git(target, environment, "init", "--quiet", "--initial-branch=main")
     written: dict[str, str] = {}
@@ -46,8 +46,9 @@ def make_repository(name: str, target: Path, environment: dict[str, str]) -> Non
         _git(target, dated, "commit", "--quiet", "--message", commit["message"])
 
 
-def _read_tree(tree: Path) -> dict[str, str]:
-    files = (path for path in tree.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+def read_tree(tree: Path) -> dict[str, str]:
+    """Return the text files below `tree` by relative path, without git's and Python's own."""
+    files = (path for path in tree.rglob("*") if path.is_file() and not {"__pycache__", ".git"} & set(path.parts))
     return {path.relative_to(tree).as_posix(): path.read_text(encoding="utf-8") for path in sorted(files)}
 
 

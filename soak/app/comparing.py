@@ -109,6 +109,7 @@ def arms_of(path: Path) -> list[StoredArm]:
     with folder.history() as history:
         judgements = judge_again(history, folder.manifest, {})
         ends = final_turns(history.outlines(), judgements)
+        conversation_ends = tuple(history.conversation_ends())
         conversations = conversation_facts(history, folder.manifest)
         summary = summary_of_history(folder, folder.manifest, history, ends, conversations)
         requests = {started.key: started.request for started in history.starts()}
@@ -130,6 +131,7 @@ def arms_of(path: Path) -> list[StoredArm]:
                 summary=summary.arms[card.name],
                 engine_starts_at=births[card.name],
                 requests=requests,
+                ends=tuple(end for end in conversation_ends if end.arm == card.name),
                 conversations=conversations.get(card.name, ()),
             ),
         )

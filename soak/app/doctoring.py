@@ -2,16 +2,19 @@
 
 import asyncio
 import sys
+from pathlib import Path
 
 import msgspec
 
 from soak import __version__
+from soak.app.agent.carrier import refuse_if_unable
+from soak.app.run import corpus_for
 from soak.app.sides import ask
 from soak.app.surroundings import Check, surroundings
 from soak.client import Target
 from soak.errors import SoakError, TargetError
-from soak.facts import Capabilities
-from soak.importers import find_corpus, load_corpus
+from soak.facts import Capabilities, Scenario
+from soak.importers import Corpus
 from soak.scenario import available_scenarios, find_scenario, load_scenario
 
 
@@ -53,11 +56,23 @@ def _scenarios() -> list[Check]:
 def _scenario(name: str) -> Check:
     try:
         loaded = load_scenario(find_scenario(name))
-        corpus = load_corpus(find_corpus(loaded.scenario.corpus))
+        corpus = corpus_for(loaded.scenario, loaded.scenario.corpus)
     except SoakError as error:
         return Check(name=f"scenario {name}", state="problem", text=f"{error.what}: {error.why}", fix=error.hint)
+    if loaded.scenario.replay == "agent":
+        return _agent(name, loaded.scenario, corpus)
     text = f"{corpus.card.episodes} episodes, {corpus.card.turns} turns"
     return Check(name=f"scenario {name}", state="ok", text=text)
+
+
+def _agent(name: str, scenario: Scenario, corpus: Corpus) -> Check:
+    """Say whether an agent could work on its tasks here; that it cannot is no fault of the installation."""
+    text = f"{corpus.card.episodes} tasks"
+    try:
+        refuse_if_unable(scenario, Path(corpus.card.path))
+    except SoakError as error:
+        return Check(name=f"scenario {name}", state="note", text=f"{text}; {error.what}: {error.why}", fix=error.hint)
+    return Check(name=f"scenario {name}", state="ok", text=f"{text}; the agent and its sandbox work here")
 
 
 def _target(target: Target, found: Capabilities) -> list[Check]:

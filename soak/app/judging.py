@@ -156,6 +156,7 @@ def view_of(
         open_starts=Counter(started.key.arm for started in history.open_starts()),
         repeated_starts=repeated,
         events=tuple(history.events()),
+        ends=tuple(history.conversation_ends()),
         conversations=conversations,
     )
 
@@ -180,13 +181,18 @@ def plan_card_of(manifest: Manifest, reached: Iterable[TurnKey]) -> PlanCard:
         passes = -(-turns // max(1, a_pass))
     elif budget.passes is not None:
         turns = a_pass * passes
+    tasks = turns if scenario.replay == "agent" else 0  # the tasks' corpus holds one turn for each
     if scenario.replay != "recorded" or not turns:
         pairs = {key.pair for key in reached}
+        if scenario.replay == "agent" and not tasks:
+            tasks = len({(episode, pass_) for episode, _, pass_ in pairs})
         turns = len(pairs)
         if budget.turns is None and budget.passes is None:
             passes = 1 + max((pass_ for _, _, pass_ in pairs), default=0)
     episodes = manifest.corpus.episodes if scenario.replay != "proxy" else len({key.episode for key in reached})
-    return PlanCard(episodes=episodes, turns=turns, passes=passes, seed=manifest.seed, hash=manifest.plan_digest)
+    return PlanCard(
+        episodes=episodes, turns=turns, passes=passes, seed=manifest.seed, hash=manifest.plan_digest, tasks=tasks
+    )
 
 
 def summary_of_history(

@@ -7,14 +7,14 @@ import msgspec
 
 from soak.app.audience import Audience, Opening
 from soak.app.judging import classifier_fingerprint, summary_of
-from soak.app.run import RunResult, run_loop
+from soak.app.run import RunResult, corpus_for, run_loop
 from soak.app.sides import ArmSpec, Side, open_sides
 from soak.app.sitting import Sitting, decider_of
 from soak.check import Decider, scenario_of
 from soak.classify import DEFAULTS
 from soak.errors import CorpusError, TargetError, UsageError
 from soak.facts import ArmCard, Event, Manifest, Scenario, TurnKey
-from soak.importers import Corpus, find_corpus, load_corpus
+from soak.importers import Corpus
 from soak.plan import make_plan
 from soak.replay import PastTurn, RealClock, Tally
 from soak.store import History, RunFolder, close_open_starts
@@ -68,7 +68,7 @@ def resume(path: Path, *, target: str | None, api_key: str | None, audience: Aud
 def same_corpus(manifest: Manifest) -> Corpus:
     """Return the corpus a run was made with; raises `CorpusError` if it is missing or has changed since."""
     where = Path(manifest.corpus.path)
-    corpus = load_corpus(where if where.exists() else find_corpus(manifest.corpus.name))
+    corpus = corpus_for(scenario_of(manifest), str(where) if where.exists() else manifest.corpus.name)
     if corpus.card.digest != manifest.corpus.digest:
         raise CorpusError(
             f"the corpus {corpus.card.path} is not the one the run was begun with",
@@ -145,6 +145,7 @@ def _go_on(folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[S
                     used_s=used_s,
                     tally=tally,
                     decider=decider,
+                    corpus_path=Path(corpus.card.path),
                 )
             )
         finally:

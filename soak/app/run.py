@@ -14,14 +14,15 @@ import msgspec
 import uvloop
 
 from soak import __version__
+from soak.app.agent.carrier import refuse_if_unable, tasks_corpus
 from soak.app.audience import Audience, Opening
 from soak.app.judging import classifier_fingerprint, summary_of
 from soak.app.limits import make_room_for_streams
 from soak.app.sides import ArmSpec, Side, open_sides
 from soak.app.sitting import Sitting, decider_of, sit
 from soak.classify import DEFAULTS
-from soak.facts import Manifest, Summary
-from soak.importers import Corpus, find_corpus, load_corpus
+from soak.facts import Manifest, Scenario, Summary
+from soak.importers import Corpus, find_corpus, find_tasks, load_corpus
 from soak.plan import Plan, make_plan, plan_digest
 from soak.replay import RealClock
 from soak.scenario import Loaded, find_scenario, load_scenario
@@ -64,10 +65,17 @@ def prepare_run(order: RunOrder) -> Prepared:
     loaded = load_scenario(
         find_scenario(order.scenario), order.overrides, known_classify=[field.name for field in fields(DEFAULTS)]
     )
-    corpus = load_corpus(find_corpus(loaded.scenario.corpus))
+    corpus = corpus_for(loaded.scenario, loaded.scenario.corpus)
     return Prepared(
         loaded=loaded, corpus=corpus, plan=make_plan(loaded.scenario, corpus.episodes, [arm.name for arm in order.arms])
     )
+
+
+def corpus_for(scenario: Scenario, name_or_path: str) -> Corpus:
+    """Return the corpus (for an agent: the tasks) of this name or at this path; raises `CorpusError`."""
+    if scenario.replay == "agent":
+        return tasks_corpus(scenario, find_tasks(name_or_path))
+    return load_corpus(find_corpus(name_or_path))
 
 
 def run(order: RunOrder, audience: Audience, prepared: Prepared | None = None) -> RunResult:
@@ -77,6 +85,8 @@ def run(order: RunOrder, audience: Audience, prepared: Prepared | None = None) -
     `prepared` is the order as `prepare_run` returned it, if it was called before.
     """
     prepared = prepared or prepare_run(order)
+    if prepared.loaded.scenario.replay == "agent":
+        refuse_if_unable(prepared.loaded.scenario, Path(prepared.corpus.card.path))
     path = order.folder or new_folder(prepared.loaded.scenario.name)
     RunFolder.refuse_taken(path)
     with open_sides(
@@ -146,6 +156,7 @@ def _sit(folder: RunFolder, prepared: Prepared, sides: tuple[Side, ...], audienc
                     audience=audience,
                     clock=RealClock(),
                     decider=decider_of(prepared.plan),
+                    corpus_path=Path(prepared.corpus.card.path),
                 )
             )
         finally:

@@ -10,7 +10,9 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 
+from soak.app.agent.carrier import AgentCarrier
 from soak.app.audience import Audience
 from soak.app.sides import Side
 from soak.check import Allowed, Decider, live_stop
@@ -38,6 +40,7 @@ class Sitting:
     """
     All that one sitting starts from; `done`, `over`, `past`, `starts`, `used_s`, `tally` are what earlier sittings left
     (see `replay.Replay`), and `decider` has seen their turns (None: the run does not end by its evidence).
+    `corpus_path` is where the corpus was read.
     """
 
     scenario: Scenario
@@ -53,6 +56,7 @@ class Sitting:
     used_s: float = 0.0
     tally: Tally = field(default_factory=Tally)
     decider: Decider | None = None
+    corpus_path: Path = Path()
 
     def tell(self, kind: str, text: str, arm: str | None = None, **data: object) -> None:
         """Record that something happened to the run, and say so."""
@@ -183,6 +187,8 @@ async def _replay(sitting: Sitting, arms: dict[str, Arm], switch: Switch) -> Non
 def _carrier_of(sitting: Sitting) -> Carrier:
     """Return what carries conversations on, by the scenario's mode of replay."""
     scenario = sitting.scenario
+    if scenario.replay == "agent":
+        return AgentCarrier(scenario, sitting.corpus_path)
     return Live(scenario, sitting.plan.episodes) if scenario.replay == "live" else Recorded(scenario)
 
 

@@ -7,13 +7,14 @@ from soak.check.classes import ANY_FAILURE, compare_classes
 from soak.check.conversations import compare_conversations
 from soak.check.latency import compare_goodput, compare_latency
 from soak.check.noise import noise_floor
-from soak.check.pairing import ArmHistory, Pairing, invalid_reasons, pair_up
+from soak.check.pairing import ArmHistory, Pairing, invalid_reasons, pair_up, works_on_tasks
 from soak.check.sentence import Telling, details_of, sentence_of
 from soak.check.stated import Stated, terms_of
 from soak.check.survival import compare_survival
+from soak.check.tasks import compare_tasks, tasks_sentence
 from soak.check.trends import compare_drift, compare_trends
 from soak.check.wallclock import wall_clock
-from soak.facts import ClassComparison, Comparison
+from soak.facts import ClassComparison, Comparison, TaskComparison
 from soak.facts.summary import Verdict
 
 __all__ = ["ArmHistory", "Stated", "compare"]
@@ -27,7 +28,8 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     compared unpaired. Where the arms' own answers carried conversations on (live replay) turns are never paired: the
     unit is the episode. `stated` holds margins and limits said beforehand.
 
-    Verdict: *unknown* if `invalid` says anything; else *fail* if any class is a regression; *pass* if none is and the
+    An agent's tasks are paired by task and pass, its turns are not. Verdict: *unknown* if `invalid` says anything; else
+    *fail* if any class, or the tasks resolved, is a regression; *pass* if none is and the
     evidence is positive: a class improved, or all are equivalent; else *unknown*, for "no difference seen" is not
     "no difference". A result is improvement or regression only where the interval of the difference excludes 0 and the
     p-value, adjusted for all classes tested (Holm), is below 0.05; in a run of two arms whose scenario says `decide`,
@@ -43,6 +45,7 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     clock = wall_clock(baseline, candidate, pairing, terms)
     warnings = warnings_on(baseline, candidate)
     noise = noise_floor(pairing, classes[ANY_FAILURE], clock) if same_build(baseline, candidate) else None
+    tasks = compare_tasks(baseline.ends, candidate.ends) if works_on_tasks(baseline) else None
     conversations = compare_conversations(
         (baseline.conversations, baseline.turns), (candidate.conversations, candidate.turns)
     )
@@ -55,7 +58,7 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         noise=noise,
         conversations=conversations,
     )
-    verdict = _verdict(invalid, classes)
+    verdict = _verdict(invalid, classes, tasks)
     return Comparison(
         baseline=baseline.label,
         candidate=candidate.label,
@@ -67,7 +70,7 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         invalid=invalid,
         verdict=verdict,
         verdict_by_evidence=verdict,
-        sentence=sentence_of(classes, clock, telling),
+        sentence=" ".join(([tasks_sentence(tasks)] if tasks else []) + [sentence_of(classes, clock, telling)]),
         details=details_of(classes, telling),
         notes=notes,
         warnings=warnings,
@@ -81,6 +84,7 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         trends=compare_trends(baseline, candidate, pairing),
         drift=compare_drift(baseline, candidate, pairing),
         noise_floor=noise,
+        tasks=tasks,
         conversations=conversations,
     )
 
@@ -92,8 +96,8 @@ def _pace(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -> floa
     return len(pairing.pairs) / took_s if pairing.pairs and took_s > 0 else None
 
 
-def _verdict(invalid: list[str], classes: Mapping[str, ClassComparison]) -> Verdict:
-    results = [found.result for found in classes.values()]
+def _verdict(invalid: list[str], classes: Mapping[str, ClassComparison], tasks: TaskComparison | None) -> Verdict:
+    results = [found.result for found in classes.values()] + ([tasks.result] if tasks is not None else [])
     if invalid:
         return "unknown"
     if "regression" in results:

@@ -9,7 +9,7 @@ from soak.check.conversations import ConversationFact
 from soak.check.summary import MAX_INDETERMINATE, MAX_SKIPPED
 from soak.check.turns import TurnFact
 from soak.check.wording import percent
-from soak.facts import CARRIED_ON, ArmCard, ArmSummary, Manifest, TurnKey
+from soak.facts import CARRIED_ON, ArmCard, ArmSummary, ConversationEnd, Manifest, TurnKey
 from soak.stats import PairedEvents, PairedTurns
 
 MAX_ONE_SIDED = 0.1
@@ -34,6 +34,7 @@ _MUST_MATCH = (
     "extra_body",
     "classify",
 )
+_OF_AGENTS = ("agent", "sandbox")
 _NAMES = {
     "replay": "modes of replay",
     "live": "settings of live replay",
@@ -44,6 +45,8 @@ _NAMES = {
     "client": "client paths",
     "on_loop": "ways with loops (on_loop)",
     "classify": "classifier settings",
+    "agent": "agent settings",
+    "sandbox": "sandbox limits",
 }
 _SHOWN_MAX = 160
 
@@ -56,7 +59,7 @@ class ArmHistory:
     `label` is what the output calls it; `turns` are its planned turns' ends. `engine_starts_at`: when the engine's
     processes began (UTC epoch seconds), as far as its metrics told. `requests`: the digest of what was sent for each
     turn (`facts.Started.request`, of its last start), as far as it is known. `conversations`: those that came to their
-    end, where turns were made at run time.
+    end, where turns were made at run time; `ends`: how.
     """
 
     label: str
@@ -66,6 +69,7 @@ class ArmHistory:
     summary: ArmSummary
     engine_starts_at: tuple[float, ...] = ()
     requests: Mapping[TurnKey, str] = field(default_factory=dict)
+    ends: Sequence[ConversationEnd] = ()
     conversations: Sequence[ConversationFact] = ()
 
     @property
@@ -177,6 +181,11 @@ def _asked_otherwise(baseline: ArmHistory, candidate: ArmHistory, both: Sequence
     return any(baseline.requests.get(one.key) != candidate.requests.get(other.key) for one, other in both)
 
 
+def works_on_tasks(side: ArmHistory) -> bool:
+    """Whether an agent worked on tasks in this run."""
+    return bool(side.manifest.scenario.get("replay") == "agent")
+
+
 def _turns(side: ArmHistory) -> dict[tuple[str, int, int], TurnFact]:
     return {turn.key.pair: turn for turn in side.turns}
 
@@ -203,7 +212,7 @@ def _plan_differences(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
     if baseline.card.tool_mode != candidate.card.tool_mode:
         reasons.append(f"different tool modes: {baseline.card.tool_mode} and {candidate.card.tool_mode}")
     live = all(run.scenario.get("replay") in CARRIED_ON for run in (first, second))
-    for name in _MUST_MATCH:
+    for name in (*_MUST_MATCH, *_OF_AGENTS) if works_on_tasks(baseline) else _MUST_MATCH:
         if name == "live" and not live:
             continue  # says nothing where turns are replayed as recorded
         one, other = first.scenario.get(name), second.scenario.get(name)

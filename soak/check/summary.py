@@ -24,6 +24,7 @@ from soak.check.measures import (
     turn_counts,
     worst_turns,
 )
+from soak.check.tasks import task_counts, tasks_opinion
 from soak.check.thresholds import broken_stop, thresholds_opinion
 from soak.check.turns import UNJUDGED, TurnFact
 from soak.check.validity import Validity, validity
@@ -34,6 +35,7 @@ from soak.facts import (
     CARRIED_ON,
     ArmCard,
     ArmSummary,
+    ConversationEnd,
     Conversations,
     EngineSample,
     Event,
@@ -62,7 +64,7 @@ class HistoryView:
 
     `turns`: the last word on each turn. `samples`: engine samples per arm, oldest first. `open_starts`: turns per arm
     that were started and have no end. `repeated_starts`: starts per arm that were broken off and offered again.
-    `conversations`: those of each arm that came to their end, where turns were made at run time.
+    `conversations`: those of each arm that came to their end, where turns were made at run time; `ends`: how.
     """
 
     turns: Sequence[TurnFact]
@@ -70,6 +72,7 @@ class HistoryView:
     open_starts: Mapping[str, int] = field(default_factory=dict)
     repeated_starts: Mapping[str, int] = field(default_factory=dict)
     events: Sequence[Event] = ()
+    ends: Sequence[ConversationEnd] = ()
     conversations: Mapping[str, Sequence[ConversationFact]] = field(default_factory=dict)
 
 
@@ -105,6 +108,7 @@ def summarise(
             *_course(history, card.name, turns[card.name]),
             *_left_over(scenario, history, arm, state),
             *_too_deep(card, arm),
+            *([tasks_opinion(arm.tasks, state)] if arm.tasks is not None else []),
             *_carried_on(arm, scenario, state),
             Opinion("pass", (*valid.states, *client_notes(arm), *valid.notes)),
         ]
@@ -145,6 +149,7 @@ def _measure(
     samples = history.samples.get(card.name, ())
     delta = deltas(samples)
     valid = _validity(card, scenario, samples, delta, turns)
+    works = scenario.replay == "agent"
     counts = turn_counts(
         turns,
         planned=plan.turns if scenario.replay == "recorded" else 0,  # live, what is reached is what was planned
@@ -178,6 +183,7 @@ def _measure(
         kinds=kind_counts(turns),
         engine=engine_figures(delta),
         worst=worst_turns(turns),
+        tasks=task_counts([end for end in history.ends if end.arm == card.name], planned=plan.tasks) if works else None,
         conversations=_conversations(card, scenario, history, turns),
     )
     return arm, valid
@@ -188,7 +194,9 @@ def _conversations(
 ) -> Conversations | None:
     if scenario.replay not in CARRIED_ON:
         return None
-    return measure_conversations(history.conversations.get(card.name, ()), turns)
+    found = measure_conversations(history.conversations.get(card.name, ()), turns)
+    # What an agent's ends count besides is not about calls: it is in `tasks`.
+    return found if scenario.replay == "live" else msgspec.structs.replace(found, counts={})
 
 
 def _course(history: HistoryView, arm: str, turns: Sequence[TurnFact]) -> list[Opinion]:

@@ -308,6 +308,27 @@ class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
     total_time_half_width: float | None
 
 
+class TaskComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    An agent's tasks in both arms, paired by task and pass where both came to an end.
+
+    `pairs` tasks; `baseline`, `candidate`: resolved ones among them; `discordant`: resolved in one arm only.
+    `difference` of the shares with its 95 % interval; `p_value`: exact McNemar test, two-sided. `*_wall_s`: the agent's
+    time over the paired tasks.
+    """
+
+    pairs: int
+    baseline: int
+    candidate: int
+    discordant: Discordant
+    difference: float | None
+    ci95: Limits | None
+    p_value: float | None
+    baseline_wall_s: float
+    candidate_wall_s: float
+    result: Result
+
+
 class Tasks(msgspec.Struct, frozen=True, kw_only=True):
     """One arm's ended conversations: how many, how many with a loop across turns, and turns and turn time of each."""
 
@@ -346,6 +367,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     was compared, `latency` is by "ttft_ms", "tpot_ms", "e2e_ms", `goodput` and `drift` by "baseline", "candidate".
     `noise_floor` is set where both arms ran the same build (A/A), `conversations` where the arms' own answers carried
     their conversations on; then turns are never paired, and all intervals and tests have the episode as their unit.
+    `tasks` is set where an agent worked on tasks in both.
     """
 
     schema: str = "soak.comparison/1"
@@ -373,4 +395,5 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     noise_floor: NoiseFloor | None = None
     verdict_by_evidence: Verdict | None = None
     details: list[str] = []
+    tasks: TaskComparison | None = None
     conversations: ConversationsCompared | None = None

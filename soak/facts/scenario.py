@@ -15,8 +15,8 @@ PositiveInt = Annotated[int, Gt(0)]
 PositiveSeconds = Annotated[float, Gt(0)]
 Fraction = Annotated[float, Ge(0), Le(1)]
 
-ReplayMode = Literal["recorded", "live", "proxy"]  # proxy: not replayed, but live traffic kept by `soak proxy`
-CARRIED_ON = frozenset({"live"})
+ReplayMode = Literal["recorded", "live", "agent", "proxy"]  # proxy: live traffic kept by `soak proxy`, not replayed
+CARRIED_ON = frozenset({"live", "agent"})
 """The modes in which the model's own answers carry the conversation on."""
 ToolMode = Literal["auto", "native", "text"]
 SaltMode = Literal["none", "pass", "conversation"]
@@ -166,6 +166,44 @@ class Expect:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Agent:
+    """
+    How an agent works on its tasks (`replay: agent`; `corpus` then names a tasks file).
+
+    tasks: the ids worked on, all if empty. step_limit: model calls for one task. task_s: seconds for one task, its
+    tests not included. loops_max: so many garbage_loop turns in a row end the task (loop_killed).
+    """
+
+    __pydantic_config__ = _STRICT
+
+    tasks: tuple[str, ...] = ()
+    step_limit: Annotated[int, Gt(0), Le(1000)] = 50
+    task_s: PositiveSeconds = 3600.0
+    loops_max: Annotated[int, Gt(0), Le(100)] = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sandbox:
+    """
+    Where an agent's commands run, and the limits on each of them.
+
+    container: `image` holds bash and a Python with pytest; `runtime` is docker or podman (default: which answers).
+    command_s: seconds. processes: with their threads. memory_mib: resident, in all. disk_mib: written, in all.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    kind: Literal["bubblewrap", "container"] = "bubblewrap"
+    image: Annotated[str, MinLen(1)] | None = None
+    runtime: Literal["docker", "podman"] | None = None
+    command_s: PositiveSeconds = 60.0
+    processes: Annotated[int, Ge(8), Le(4096)] = 128
+    memory_mib: Annotated[int, Ge(64)] = 1024
+    disk_mib: Annotated[int, Ge(8)] = 256
+    output_kib: Annotated[int, Ge(1), Le(65536)] = 1024
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
     """
     The content of one scenario file. Fields without a sentence here are explained by their type.
@@ -204,3 +242,5 @@ class Scenario:
     expect: Expect = field(default_factory=Expect)
     decide: Decide | None = None
     classify: dict[str, float] = field(default_factory=dict)
+    agent: Agent = field(default_factory=Agent)
+    sandbox: Sandbox = field(default_factory=Sandbox)

@@ -77,6 +77,34 @@ class WorstTurn(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int | None = None
 
 
+class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    An agent's tasks on one arm (`replay: agent`).
+
+    `ended` of `planned` tasks came to an end, `resolved` of these (their hidden tests pass); `resolved_ci95` is the
+    exact 95 % interval of their share. `ends`: tasks by how they ended; resolved ones are among `submitted`.
+    `turns`, `commands`, `format_errors` (answers without a usable action) and `wall_s` (the agent's time, its commands
+    and tests included) are sums over the ended tasks. `drifted`: turns whose stored answers were given to an agent
+    that had come to other messages after a resume.
+    """
+
+    planned: int
+    ended: int
+    resolved: int
+    resolved_rate: float | None = None
+    resolved_ci95: tuple[float, float] | None = None
+    submitted_empty: int = 0
+    loop_killed: int = 0
+    step_limit: int = 0
+    errors: int = 0
+    ends: dict[str, int] = {}
+    turns: int = 0
+    commands: int = 0
+    format_errors: int = 0
+    drifted: int = 0
+    wall_s: float = 0.0
+
+
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
     """Quantiles of a number over conversations, and the greatest."""
 
@@ -148,13 +176,14 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     kinds: dict[str, int] = {}
     engine: dict[str, Any] = {}
     worst: list[WorstTurn] = []
+    tasks: TaskCounts | None = None
     conversations: Conversations | None = None
 
 
 class PlanCard(msgspec.Struct, frozen=True, kw_only=True):
     """
     What was planned. `passes` and `turns` are what the budget reached where the budget is a time; so are `turns` where
-    they are made at run time (live replay).
+    they are made at run time (live and agent replay). `tasks`: an agent's, in all passes.
     """
 
     episodes: int
@@ -162,6 +191,7 @@ class PlanCard(msgspec.Struct, frozen=True, kw_only=True):
     passes: int
     seed: int
     hash: str
+    tasks: int = 0
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,6 +20,7 @@ from soak.importers.finding import available_corpora, find_corpus
 from soak.importers.outline import CorpusOutline, EpisodeOutline, outline, outline_corpus
 from soak.importers.redaction import redact, redact_text
 from soak.importers.tally import Broken, Counts, SourceReport
+from soak.importers.tasks import find_tasks, lines_of_tasks, load_tasks, tasks_as_corpus, tasks_digest
 from soak.importers.transcripts import FORMATS, Import, Imported, read_transcripts
 
 __all__ = [
@@ -42,7 +43,10 @@ __all__ = [
     "corpus_digest",
     "export",
     "find_corpus",
+    "find_tasks",
+    "lines_of_tasks",
     "load_corpus",
+    "load_tasks",
     "outline",
     "outline_corpus",
     "read_transcripts",
@@ -50,5 +54,7 @@ __all__ = [
     "redact",
     "redact_text",
     "refuse_taken",
+    "tasks_as_corpus",
+    "tasks_digest",
     "write_corpus",
 ]

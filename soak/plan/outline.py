@@ -32,7 +32,8 @@ class PlanOutline(msgspec.Struct, frozen=True, kw_only=True):
     What a plan comes to. `turns`, `requests` (turns × arms) and `passes` are None for a time budget.
 
     In live replay `turns`, `requests` and `completion_tokens_max` are upper bounds, and `prompt_tokens` is what the
-    record comes to: `upper_bound` says so.
+    record comes to: `upper_bound` says so. In agent replay `turns` are tasks, each of at most `task_turns_max` turns,
+    and prompts are those of the tasks' statements alone.
 
     Tokens are estimates: characters / 4, tool schemas and chat template not counted. `pass_prompt_tokens` is what one
     pass sends to one arm, `prompt_tokens` the whole plan to all arms; `completion_tokens_max` is the cap on what comes
@@ -54,6 +55,7 @@ class PlanOutline(msgspec.Struct, frozen=True, kw_only=True):
     completion_tokens_max: int | None
     first: tuple[PlannedConversation, ...]
     upper_bound: bool = False
+    task_turns_max: int | None = None
 
 
 def describe(plan: Plan) -> PlanOutline:
@@ -62,7 +64,9 @@ def describe(plan: Plan) -> PlanOutline:
     sizes = sorted(itertools.chain.from_iterable(prefixes.values()))
     size = plan.size
     prompt = None if size is None else _prompt_tokens(plan, prefixes, size[0]) * len(plan.arms)
-    requests = None if size is None else size[0] * len(plan.arms)
+    works = plan.scenario.replay == "agent"
+    calls = plan.scenario.agent.step_limit if works else 1
+    requests = None if size is None else size[0] * len(plan.arms) * calls
     return PlanOutline(
         scenario=plan.scenario.name,
         episodes=len(plan.episodes),
@@ -79,6 +83,7 @@ def describe(plan: Plan) -> PlanOutline:
         completion_tokens_max=None if requests is None else requests * plan.scenario.sampling.max_tokens,
         first=_first(plan, prefixes),
         upper_bound=plan.scenario.replay != "recorded",
+        task_turns_max=calls if works else None,
     )
 
 

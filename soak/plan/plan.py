@@ -130,9 +130,13 @@ def make_plan(scenario: Scenario, episodes: Sequence[Episode], arms: Sequence[st
 
 
 def turn_limit(scenario: Scenario, episode: Episode) -> int:
-    """Return how many turns a conversation may have: those of the record, or, live, `max_turns` times as many."""
+    """
+    Return how many turns a conversation may have: those of the record, or, live, `max_turns` times as many.
+
+    An agent's task has one in the plan, whatever it takes: a budget of turns is one of tasks there.
+    """
     recorded = len(episode.turns)
-    return recorded if scenario.replay == "recorded" else math.ceil(recorded * scenario.live.max_turns)
+    return math.ceil(recorded * scenario.live.max_turns) if scenario.replay == "live" else recorded
 
 
 def arm_order(conversation: Conversation, turn: Turn, arms: Sequence[str]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from soak.report.escape import escape_markdown, escape_terminal, one_line
 from soak.report.figures import UNKNOWN, count, decimal, interval, milliseconds, p_value, seconds, share
 from soak.report.style import Style
 from soak.report.table import markdown_table, terminal_table
+from soak.report.tasks import task_lines
 
 CLASS_HEADER = (
     "class",
@@ -60,6 +61,7 @@ def terminal_comparison(
     table = terminal_table(CLASS_HEADER, [class_row(name, found, style) for name, found in comparison.classes.items()])
     lines += ["", f"  {exposure(comparison)}", style.bold(table[0]), *table[1:]]
     lines += [f"  {line}" for line in evidence_lines(comparison)]
+    lines += [f"  {line}" for line in task_lines(comparison)]
     if comparison.details or comparison.notes:
         lines += ["", *_bullets([*comparison.details, *comparison.notes], width, _DETAIL)]
     lines += ["", *(f"  {line}" for line in clock_lines(comparison))]
@@ -328,7 +330,9 @@ def _markdown_figures(comparison: Comparison) -> list[str]:
         "",
         *markdown_table(CLASS_HEADER, rows),
         "",
-        *_markdown_list([*evidence_lines(comparison), f"tests: {'; '.join(tests)}", *comparison.details]),
+        *_markdown_list(
+            [*task_lines(comparison), *evidence_lines(comparison), f"tests: {'; '.join(tests)}", *comparison.details]
+        ),
     ]
 
 

@@ -39,6 +39,7 @@ from soak.report.comparison import (
 from soak.report.escape import escape_terminal, shorten
 from soak.report.figures import count, decimal, milliseconds, seconds, share
 from soak.report.style import Style
+from soak.report.tasks import TASKS_HEADER, task_lines, task_rows
 
 _TEMPLATES = files("soak.report") / "templates"
 _VALUE_MAX = 4000
@@ -107,6 +108,7 @@ def comparison_page(comparison: Comparison, arms: Sequence[ReportArm], gates: Se
         points=[(title, texts) for title, texts in points if texts],
     )
     sections = [
+        _tasks(arms, task_lines(comparison)),
         _compared_counts(comparison),
         _compared_time(comparison, arms),
         _compared_places(comparison, arms),
@@ -125,7 +127,7 @@ def runs_page(summaries: Sequence[Summary], arms: Sequence[ReportArm]) -> str:
         )
         for summary in summaries
     ]
-    sections = [_run_counts(arms), _run_time(arms), _places(arms, _bands(arms)), _run_latency(arms)]
+    sections = [_tasks(arms), _run_counts(arms), _run_time(arms), _places(arms, _bands(arms)), _run_latency(arms)]
     return _page("soak: a report", verdicts, sections, arms)
 
 
@@ -284,6 +286,13 @@ def _run_counts(arms: Sequence[ReportArm]) -> Section:
         tables=[Table(header=header, rows=rows)],
         figures=_figure("Rate of each class", plot, "Turns taken as independent."),
     )
+
+
+def _tasks(arms: Sequence[ReportArm], lines: Sequence[str] = ()) -> Section:
+    """Return what an agent made of its tasks; empty where none worked on any."""
+    rows = task_rows({arm.name: arm.summary for arm in arms})
+    tables = [Table(header=TASKS_HEADER, rows=rows)] if rows else []
+    return Section(title="Tasks", anchor="tasks", lines=lines, tables=tables)
 
 
 def _lead(arms: Sequence[ReportArm], arm: ReportArm) -> str:

@@ -9,10 +9,11 @@ what was not measured) or is skipped (inconclusive). Foreign text has no control
 import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 
-from soak.facts import ClassComparison, Comparison, Gate
+from soak.facts import ClassComparison, Comparison, Gate, TaskComparison
 from soak.report.comparison import class_row, evidence_lines, exposure, gate_line
 from soak.report.escape import escape_terminal, one_line
 from soak.report.style import Style
+from soak.report.tasks import task_lines
 
 _LINE = 1000
 _OUTCOMES = ("failure", "error", "skipped")
@@ -27,6 +28,8 @@ def junit_comparison(comparison: Comparison, gates: Sequence[Gate] = ()) -> str:
     _validity(suite, comparison)
     for name, found in comparison.classes.items():
         _class(suite, name, found, void=bool(comparison.invalid))
+    if comparison.tasks is not None:
+        _tasks(suite, comparison, comparison.tasks)
     for gate in gates:
         _gate(suite, gate, void=bool(comparison.invalid))
     ET.SubElement(suite, "system-out").text = escape_terminal(_text(comparison), keep_lines=True)
@@ -82,6 +85,17 @@ def _class(suite: ET.Element, name: str, found: ClassComparison, *, void: bool) 
         _outcome(case, "skipped", f"inconclusive: {counts}")
     else:
         ET.SubElement(case, "system-out").text = f"{result}: {counts}"
+
+
+def _tasks(suite: ET.Element, comparison: Comparison, tasks: TaskComparison) -> None:
+    case = _case(suite, "tasks", "resolved")
+    line = task_lines(comparison)[0]
+    if tasks.result == "regression" and not comparison.invalid:
+        _outcome(case, "failure", f"regression: {line}")
+    elif comparison.invalid or tasks.result == "inconclusive":
+        _outcome(case, "skipped", line)
+    else:
+        ET.SubElement(case, "system-out").text = one_line(line, _LINE)
 
 
 def _gate(suite: ET.Element, gate: Gate, *, void: bool) -> None:

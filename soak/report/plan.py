@@ -19,7 +19,12 @@ def terminal_plan(outline: PlanOutline) -> str:
         f" ({count(outline.pass_prompt_tokens)} in a pass to one arm)",
         f"  completion tokens, at most: {_open(outline.completion_tokens_max)}",
     ]
-    if outline.upper_bound:
+    if outline.task_turns_max is not None:
+        lines.append(
+            f"  agent replay: a turn in this plan is a task, of at most {count(outline.task_turns_max)} model calls;"
+            " their prompts are not known beforehand"
+        )
+    elif outline.upper_bound:
         lines.append(
             "  live replay: a conversation ends when its task does; turns are upper bounds, prompts those of the record"
         )

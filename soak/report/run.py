@@ -8,6 +8,7 @@ from soak.report.escape import escape_terminal, one_line
 from soak.report.figures import UNKNOWN, bound, count, decimal, milliseconds, seconds, share
 from soak.report.style import Style
 from soak.report.table import terminal_table
+from soak.report.tasks import TASKS_HEADER, task_rows
 
 _MEANING = {
     "pass": "every threshold held in a valid run",
@@ -28,6 +29,9 @@ def terminal_summary(summary: Summary, width: int = 100, colour: bool = False) -
     width, style = min(max(width, 40), _MAX_WIDTH), Style(colour)
     lines = _verdict(summary, width, style)
     lines += ["", *_classes(summary.arms, style)]
+    if any(arm.tasks is not None for arm in summary.arms.values()):
+        table = terminal_table(TASKS_HEADER, task_rows(summary.arms))
+        lines += ["", style.bold(table[0]), *table[1:]]
     for name, arm in summary.arms.items():
         lines += ["", *_arm(name, arm, width, style, named=len(summary.arms) > 1)]
     lines += ["", *_next(summary)]

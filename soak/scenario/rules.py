@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from soak.facts import Budget, Deadlines, Decide, Load, ThinkTime, encode
+from soak.facts import Budget, Deadlines, Decide, Load, Sandbox, ThinkTime, encode
 from soak.scenario.sentences import Problem, suggestion
 from soak.scenario.thresholds import threshold_problem
 
@@ -50,6 +50,7 @@ def cross_field_problems(value: dict[str, Any], known_classify: Collection[str] 
         *_extra_body(value.get("extra_body")),
         *_replay(value.get("replay")),
     ]
+    problems += _checked(value, "sandbox", Sandbox, _sandbox)
     if "budget" in value:
         problems += _checked(value, "budget", Budget, _budget)
     if value.get("decide") is not None and value.get("replay", "recorded") != "recorded":
@@ -118,6 +119,14 @@ def _decide(decide: Decide) -> Iterator[Problem]:
             yield Problem(("decide", "classes", i), f"{name} is named twice")
     if "any_failure" in decide.classes and len(decide.classes) > 1:
         yield Problem(("decide", "classes"), "any_failure holds every class, so it stands alone")
+
+
+def _sandbox(sandbox: Sandbox) -> Iterator[Problem]:
+    if sandbox.kind == "container" and sandbox.image is None:
+        yield Problem(("sandbox",), "kind container needs image")
+    for name in ("image", "runtime"):
+        if sandbox.kind != "container" and getattr(sandbox, name) is not None:
+            yield Problem(("sandbox", name), f"belongs to kind container, but the kind is {sandbox.kind}")
 
 
 def _thresholds(section: Any) -> Iterator[Problem]:

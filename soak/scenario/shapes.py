@@ -147,7 +147,7 @@ ARM = _shape(
         ranges=(
             (
                 r"rate(_upper95)?\..*|prefix_cache\.hit_rate|conversations\.loop_rate"
-                r"|speculation\.(acceptance_rate|per_position\..*)",
+                r"|tasks\.resolved_(rate|ci95\..*)|speculation\.(acceptance_rate|per_position\..*)",
                 True,
                 0,
                 1,
@@ -175,7 +175,7 @@ COMPARISON = _shape(
             },
         },
         ranges=(
-            (r"classes\.[^.]+\.(difference|ci95\..*)", True, -1, 1),
+            (r"(classes\.[^.]+|tasks)\.(difference|ci95\..*)", True, -1, 1),
             (r"(.*\.)?p_[a-z_]+|.*_rate\.(rate|ci95\..*|upper95|anytime95\..*)", True, 0, 1),
             (r"alpha|margin|time_margin|.*\.within_limits|.*\.class_flip_rate|.*_half_width", True, 0, inf),
             (r".*_change_s|.*\.explained_by.*|drift\..*|.*\.icc", False, -inf, inf),

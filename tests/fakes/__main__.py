@@ -32,6 +32,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--no-native-tools", action="store_true")
     parser.add_argument("--no-token-ids", action="store_true")
     parser.add_argument("--key", help="the API key asked for")
+    parser.add_argument("--tasks", type=Path, help="solve the tasks of this file for whichever agent asks")
+    for how in ("empty", "wrong", "loops"):
+        parser.add_argument(f"--{how}", default="", help=f"with --tasks: ids of tasks, comma between; see {how}")
     parser.add_argument("--burst", type=int, help="answer everything with this many ready-made chunks")
     parser.add_argument("--follow", type=Path, help="a corpus folder whose recorded answers are given, for live replay")
     parser.add_argument("--ways", default="follow", help="how: one of `fakes.following.WAYS`, or `mixed`")
@@ -50,6 +53,11 @@ def rates_of(text: str | None) -> dict[str, float]:
 
 def policy_of(args: argparse.Namespace) -> Policy:
     """Return the policy the command line asks for."""
+    if args.tasks:
+        from fakes.solving import solving_policy  # here: it reads tasks with soak's own importers
+
+        named = {how: filter(None, getattr(args, how).split(",")) for how in ("empty", "wrong", "loops")}
+        return solving_policy(args.tasks, **named)
     if args.follow:
         lines = lines_of(args.follow)
         names = WAYS if args.ways == "mixed" else (args.ways,)

@@ -85,9 +85,10 @@ def test_an_import_says_what_it_dropped_and_why() -> None:
         repaired={"id made": 1},
         dropped={"no role": 3},
         notes=("odd\n",),
+        broken=(),
     )
     other = SimpleNamespace(
-        source="b.txt", format=None, episodes=0, turns=0, messages=0, repaired={}, dropped={}, notes=()
+        source="b.txt", format=None, episodes=0, turns=0, messages=0, repaired={}, dropped={}, notes=(), broken=()
     )
     text = terminal_import([one, other])
     assert "a.jsonl: openai_chat: 2 episodes, 9 turns, 20 messages" in text

@@ -62,7 +62,7 @@ def test_a_condition_holds_does_not_or_was_not_measured(text: str, expected: boo
         ("(wall_clock.ratio > 1)", "is not of the form"),
         ("x" * 2000, "is longer than"),
         ("classes.garbge_loop.p_value < 0.05", "near to it: classes.garbage_loop.p_value"),
-        ("p_value < 0.05", "near to it: wall_clock.p_value"),
+        ("p_value < 0.05", "near to it: tasks.p_value, wall_clock.p_value"),
         ("rate.error > 1%", "is not a field of a comparison"),
         ("classes.error.ci95.2 > 0", "is not a field of a comparison"),
         ("classes == 3", "is not a number"),

@@ -1,0 +1,76 @@
+"""Agent replay: each conversation of the run is one task, which an agent works on, arm after arm."""
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from soak.app.agent import mini
+from soak.app.agent.attempt import Attempt
+from soak.app.agent.walls import Builder
+from soak.errors import SandboxError, UsageError
+from soak.facts import Scenario, Task
+from soak.importers import Corpus, load_tasks, tasks_as_corpus
+from soak.plan import arm_order
+from soak.replay import Floor
+
+
+def tasks_corpus(scenario: Scenario, path: Path) -> Corpus:
+    """
+    Return the tasks chosen by an agent scenario from the file `path`, as a corpus with one turn for each.
+
+    Raises `CorpusError`, or `UsageError` for a chosen task that is not there.
+    """
+    return tasks_as_corpus(path, _chosen(load_tasks(path), scenario.agent.tasks))
+
+
+def refuse_if_unable(scenario: Scenario, path: Path) -> None:
+    """Raise `UsageError` or `SandboxError` if an agent cannot work on these tasks here, before anything is started."""
+    mini.refuse_if_absent()
+    Builder.of(scenario.sandbox, path)
+    _refuse_images(_chosen(load_tasks(path), scenario.agent.tasks))
+
+
+class AgentCarrier:
+    """Lets the agent work on one task after another; as many at once as conversations are in flight."""
+
+    def __init__(self, scenario: Scenario, path: Path) -> None:
+        """Raises `UsageError`, `SandboxError`, `CorpusError`."""
+        refuse_if_unable(scenario, path)
+        self._settings = scenario.agent
+        self._tasks = {task.id: task for task in load_tasks(path)}
+        self._builder = Builder.of(scenario.sandbox, path)
+        self._executor = ThreadPoolExecutor(scenario.load.in_flight, thread_name_prefix="agent")
+
+    async def carry(self, floor: Floor) -> None:
+        """Work on one task on every arm that lacks it, AB and BA in turn."""
+        conversation = floor.conversation
+        for arm in arm_order(conversation, conversation.turns[0], floor.arms):
+            if floor.draining:
+                return
+            if not floor.is_over(arm):
+                task = self._tasks[conversation.episode.id]
+                attempt = Attempt(task, arm, floor, settings=self._settings, builder=self._builder)
+                await attempt.run(self._executor)
+
+
+def _chosen(tasks: Sequence[Task], names: Sequence[str]) -> tuple[Task, ...]:
+    known = {task.id: task for task in tasks}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        raise UsageError(
+            f"no task {', '.join(unknown)[:200]}",
+            why=f"the tasks file has: {', '.join(known)[:1000]}",
+            hint="correct agent.tasks, or leave it out for all of them",
+        )
+    return tuple(known[name] for name in names) if names else tuple(tasks)
+
+
+def _refuse_images(tasks: Sequence[Task]) -> None:
+    """Raise `SandboxError` for tasks whose repository is in an image of its own."""
+    named = [task.id for task in tasks if task.image is not None]
+    if named:
+        raise SandboxError(
+            f"{named[0]} cannot be worked on here",
+            why=f"{len(named)} tasks are SWE-bench instances, whose repositories are in container images of their own",
+            hint="choose tasks that carry their repository, or run them on a machine with a container runtime",
+        )

@@ -1,0 +1,187 @@
+"""
+Tasks files in: our own (the form is told in `soak.facts.task`) and rows of SWE-bench and its like.
+
+A row of SWE-bench is a JSON object with `instance_id`, `repo`, `base_commit`, `problem_statement`, `test_patch`,
+`FAIL_TO_PASS` and `PASS_TO_PASS` (lists, or JSON text of lists), as `datasets` writes them with `to_json`. Its
+repository is in a container image; rows that name none get the one that SWE-bench publishes.
+"""
+
+import difflib
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import soak
+from soak.errors import CorpusError
+from soak.facts import REPOSITORY_SCHEMA, TASK_SCHEMA, CorpusCard, Message, Task, Turn, make_episode
+from soak.importers.corpus import Corpus, check_episode
+from soak.importers.reading import UnreadableError, lines_of, parse_json
+
+TASKS_MAX = 10_000
+SWE_BENCH_SIGNS = frozenset({"instance_id", "repo", "base_commit", "problem_statement", "test_patch", "FAIL_TO_PASS"})
+
+_PACKAGE = Path(soak.__file__).parent
+_IMAGE = "swebench/sweb.eval.x86_64.{}:latest"
+_FORM = "see the form of a tasks file in soak/facts/task.py"
+
+
+class _Repository(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A line that holds a repository."""
+
+    id: str
+    files: dict[str, str]
+    schema: str = REPOSITORY_SCHEMA
+
+
+class _Task(Task, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A line that holds a task; its files are its repository's."""
+
+    schema: str = TASK_SCHEMA
+
+
+def tasks_folders() -> tuple[Path, ...]:
+    """Return the folders searched for a tasks file by name, first match wins."""
+    tops = (Path("scenarios"), _PACKAGE.parent / "scenarios", _PACKAGE / "_data" / "scenarios")
+    return tuple(top / "tasks" for top in tops)
+
+
+def find_tasks(name_or_path: str) -> Path:
+    """Return the tasks file given by path or by name; raises `CorpusError` naming those that exist."""
+    path = Path(name_or_path)
+    if path.is_file():
+        return path
+    known: dict[str, Path] = {}
+    for folder in tasks_folders():
+        for found in sorted(folder.glob("*.jsonl")):
+            known.setdefault(found.stem, found)
+    if name_or_path in known:
+        return known[name_or_path]
+    near = difflib.get_close_matches(name_or_path, known, n=1)
+    hint = f"did you mean {near[0]}? " if near else ""
+    raise CorpusError(
+        f"no tasks file {name_or_path!r}",
+        why=f"it is no file, and those known by name are: {', '.join(known) or 'none'}",
+        hint=f"{hint}give one of these names or the path of a .jsonl file with tasks; replay: agent needs one",
+    )
+
+
+def load_tasks(path: Path) -> tuple[Task, ...]:
+    """Return the tasks in `path`, in order; raises `CorpusError` naming the first line that cannot be used."""
+    repositories: dict[str, dict[str, str]] = {}
+    tasks: dict[str, Task] = {}
+    try:
+        for line in lines_of(path):
+            place = f"{path}:{line.number}"
+            value, _ = parse_json(line.data, place)
+            read = _line(value, place, repositories)
+            if isinstance(read, _Repository):
+                repositories[read.id] = read.files
+                continue
+            if read.id in tasks or len(tasks) >= TASKS_MAX:
+                raise UnreadableError(place, f"the task {read.id[:80]!r} is there twice, or is one too many")
+            tasks[read.id] = read
+    except UnreadableError as error:
+        raise CorpusError(f"the tasks cannot be used: {error.place}", why=error.why, hint=_FORM) from error
+    if not tasks:
+        raise CorpusError(f"the tasks cannot be used: {path}", why="there is no task in it", hint=_FORM)
+    return tuple(tasks.values())
+
+
+def tasks_digest(tasks: Sequence[Task]) -> str:
+    """Return `sha256:<hex>` over everything a run depends on: statements, files and tests, not over `meta`."""
+    total = hashlib.sha256()
+    for task in tasks:
+        total.update(msgspec.json.encode(msgspec.structs.replace(task, meta={}), order="deterministic") + b"\n")
+    return "sha256:" + total.hexdigest()
+
+
+def tasks_as_corpus(path: Path, tasks: Sequence[Task]) -> Corpus:
+    """
+    Return a corpus with an episode for each task: its statement and one turn, since how many follow is not known.
+
+    Raises `CorpusError` for an id that cannot name an episode.
+    """
+    episodes = tuple(
+        make_episode(
+            task.id,
+            [Message(role="user", content=task.problem)],
+            turns=[Turn(index=0, prefix=0)],
+            meta={"repository": task.repository},
+        )
+        for task in tasks
+    )
+    for episode in episodes:
+        if (problem := check_episode(episode)) is not None:
+            raise CorpusError(f"the tasks cannot be used: {path}", why=problem, hint=_FORM)
+    card = CorpusCard(
+        name=path.stem, path=str(path), digest=tasks_digest(tasks), episodes=len(episodes), turns=len(episodes)
+    )
+    return Corpus(card=card, episodes=episodes)
+
+
+def _line(value: Any, place: str, repositories: dict[str, dict[str, str]]) -> "_Repository | Task":
+    if isinstance(value, dict) and value.keys() >= SWE_BENCH_SIGNS:
+        return _swe_bench(value, place)
+    schema = value.get("schema") if isinstance(value, dict) else None
+    try:
+        if schema == REPOSITORY_SCHEMA:
+            return msgspec.convert(value, _Repository)
+        if schema == TASK_SCHEMA:
+            return _with_files(msgspec.convert(value, _Task), place, repositories)
+    except msgspec.ValidationError as error:
+        raise UnreadableError(place, f"is not a {schema}: {error}") from error
+    raise UnreadableError(place, "is neither a repository, nor a task, nor a row of SWE-bench")
+
+
+def _with_files(task: _Task, place: str, repositories: dict[str, dict[str, str]]) -> Task:
+    if task.repository not in repositories:
+        raise UnreadableError(place, f"its repository {task.repository[:80]!r} does not stand before it")
+    if not task.fail_to_pass:
+        raise UnreadableError(place, "no test fails before it is solved, so nothing could tell that it was")
+    fields = {name: getattr(task, name) for name in Task.__struct_fields__}
+    return Task(**{**fields, "files": repositories[task.repository]})
+
+
+def _swe_bench(row: dict[str, Any], place: str) -> Task:
+    texts = {name: row.get(name) for name in ("instance_id", "repo", "base_commit", "problem_statement", "test_patch")}
+    wrong = [name for name, value in texts.items() if not isinstance(value, str) or not value]
+    if wrong:
+        raise UnreadableError(place, f"is a row of SWE-bench whose {', '.join(wrong)} is no text")
+    name = str(row["instance_id"])
+    image = row.get("image_name") or row.get("docker_image")
+    return Task(
+        id=name,
+        repository=str(row["repo"]),
+        problem=str(row["problem_statement"]),
+        fail_to_pass=_names(row.get("FAIL_TO_PASS"), place),
+        pass_to_pass=_names(row.get("PASS_TO_PASS"), place),
+        image=image if isinstance(image, str) else _IMAGE.format(name.lower().replace("__", "_1776_")),
+        meta={"base_commit": row["base_commit"], "test_patch": row["test_patch"]},
+    )
+
+
+def _names(value: Any, place: str) -> tuple[str, ...]:
+    """Return a list of test names that may be JSON text of one."""
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError) as error:
+            raise UnreadableError(place, "its FAIL_TO_PASS or PASS_TO_PASS is no JSON list") from error
+    return tuple(name for name in value if isinstance(name, str)) if isinstance(value, list) else ()
+
+
+def lines_of_tasks(tasks: Sequence[Task]) -> Iterator[bytes]:
+    """Yield the lines of a tasks file, each with its line break; each repository once, before its tasks."""
+    written: set[str] = set()
+    for task in tasks:
+        if task.repository not in written:
+            written.add(task.repository)
+            repository = {"schema": REPOSITORY_SCHEMA, "id": task.repository, "files": task.files}
+            yield msgspec.json.encode(repository, order="deterministic") + b"\n"
+        fields = msgspec.to_builtins(task)
+        kept = {name: value for name, value in fields.items() if value not in ({}, [], None) and name != "files"}
+        yield msgspec.json.encode({"schema": TASK_SCHEMA, **kept}, order="deterministic") + b"\n"

@@ -1,0 +1,68 @@
+"""A policy that solves tasks: an agent asks, and is told the commands of the known good solution, one a turn."""
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+from fakes.answers import Answer, Call
+from fakes.faults import Ask, loop_answer, make, stream
+from fakes.policy import Policy
+from fakes.script import Script
+from soak.facts import Task, text_of
+from soak.importers import load_tasks
+
+SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+SAID = "THOUGHT: I know what is wrong here, and this command brings the work one step further."
+
+
+def solving_policy(
+    tasks_file: Path, *, empty: Iterable[str] = (), wrong: Iterable[str] = (), loops: Iterable[str] = ()
+) -> Policy:
+    """
+    Return a policy that works on each task as a capable agent would: look, mend, test, submit.
+
+    `empty` tasks are submitted unchanged, `wrong` ones with a change that mends nothing, and for `loops` every answer
+    after the first falls into a loop. Anything that is no task's conversation is answered well.
+    """
+    tasks = load_tasks(tasks_file)
+    idle, futile, looping = frozenset(empty), frozenset(wrong), frozenset(loops)
+
+    def policy(ask: Ask) -> Script:
+        task = next((task for task in tasks if "seed" in ask.body and _is_about(ask, task)), None)
+        if task is None:
+            return make("none", ask)
+        step = sum(message["role"] == "assistant" for message in ask.body["messages"])
+        if task.id in looping and step:
+            return stream(loop_answer(ask), ask)
+        commands = [SUBMIT] if task.id in idle else _commands(task, mend=task.id not in futile)
+        return stream(_said(commands[min(step, len(commands) - 1)], ask), ask)
+
+    return policy
+
+
+def _is_about(ask: Ask, task: Task) -> bool:
+    return any(task.problem in text_of(message.get("content")) for message in ask.body["messages"])
+
+
+def _commands(task: Task, *, mend: bool) -> list[str]:
+    edits = [_write(name, text) for name, text in task.solution.items()] if mend else ["echo >> README.md"]
+    return ["ls -la && git log --oneline | head", " && ".join(edits), "git diff --stat", SUBMIT]
+
+
+def _write(name: str, text: str | None) -> str:
+    if text is None:
+        return f"rm -f {name}"
+    script = f"import pathlib; pathlib.Path({name!r}).write_text({text!r}, encoding='utf-8')"
+    return f"python -c {_quoted(script)}"
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "'\"'\"'") + "'"
+
+
+def _said(command: str, ask: Ask) -> Answer:
+    """Return an answer with this command, as a tool call where tools are offered, else as mini-swe-agent's text."""
+    if ask.body.get("tools"):
+        call = Call("bash", json.dumps({"command": command}), id=f"call_{ask.rng.randrange(10**9)}")
+        return Answer(content=SAID, calls=(call,), finish="tool_calls")
+    return Answer(content=f"{SAID}\n\n```mswea_bash_command\n{command}\n```")
