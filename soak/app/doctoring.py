@@ -13,8 +13,8 @@ from soak.client import Target
 from soak.errors import SoakError
 from soak.facts import Capabilities
 from soak.importers import find_corpus, load_corpus
-from soak.launch import LOCAL, state_of_cache
-from soak.scenario import available_scenarios, find_scenario, load_scenario
+from soak.launch import spec_of, state_of_cache
+from soak.scenario import available_builds, available_scenarios, find_build, find_scenario, load_scenario
 
 State = Literal["ok", "note", "problem"]
 
@@ -43,7 +43,7 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
 def examine(target: str | None, *, model: str | None, api_key: str | None) -> Diagnosis:
     """Look at this installation, and at `target` if one is given; raises `TargetError` if it is not a usable server."""
-    checks = [_python(), *_packages(), *_scenarios(), _local_build()]
+    checks = [_python(), *_packages(), *_scenarios(), *_builds()]
     if target is None:
         return Diagnosis(checks=tuple(checks))
     goal = Target.parse(target, model=model, api_key=api_key)
@@ -91,9 +91,20 @@ def _scenario(name: str) -> Check:
     return Check(name=f"scenario {name}", state="ok", text=text)
 
 
-def _local_build() -> Check:
-    cache = state_of_cache(LOCAL)
-    return Check(name="local build", state="ok" if cache.ready else "note", text=cache.text, fix=cache.fix)
+def _builds() -> list[Check]:
+    return [_build(name) for name in available_builds()]
+
+
+def _build(name: str) -> Check:
+    called = f"{name} build"
+    try:
+        build = find_build(name)
+        if build.file.engine == "url":
+            return Check(name=called, state="ok", text=f"a server at {build.file.url}")
+        cache = state_of_cache(spec_of(build))
+    except SoakError as error:
+        return Check(name=called, state="problem", text=f"{error.what}: {error.why}", fix=error.hint)
+    return Check(name=called, state="ok" if cache.ready else "note", text=cache.text, fix=cache.fix)
 
 
 def _target(target: Target, found: Capabilities) -> list[Check]:

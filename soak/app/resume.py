@@ -8,7 +8,7 @@ import msgspec
 from soak.app.audience import Audience, Opening
 from soak.app.judging import classifier_fingerprint, summary_of
 from soak.app.run import RunResult, run_loop
-from soak.app.sides import ArmSpec, Side, open_sides
+from soak.app.sides import ArmSpec, Side, arm_spec, open_sides
 from soak.app.sitting import Sitting, decider_of
 from soak.check import Decider, scenario_of
 from soak.classify import DEFAULTS
@@ -77,7 +77,14 @@ def _specs(manifest: Manifest, target: str | None) -> tuple[ArmSpec, ...]:
         raise UsageError(
             "--target is for runs with one arm", why=f"this one has {len(manifest.arms)}", hint="leave it out"
         )
-    return tuple(ArmSpec(name=card.name, target=target or card.given_target) for card in manifest.arms)
+    return tuple(_spec(card, target) for card in manifest.arms)
+
+
+def _spec(card: ArmCard, target: str | None) -> ArmSpec:
+    """Return the arm as it was begun: by the build file in the manifest, for the one it came from may have changed."""
+    if target is not None or card.recipe is None:
+        return arm_spec(card.name, target or card.given_target)
+    return ArmSpec(name=card.name, target=card.given_target, build=card.recipe)
 
 
 def _refuse_other_build(card: ArmCard, side: Side) -> None:

@@ -33,7 +33,8 @@ def command_for(
     """
     Return how to serve `prepared` on `port`; later flags win over earlier ones, as they do for vLLM.
 
-    `given` is the user's environment, `place` what of the machine it gets (default: all). Raises `LaunchError` if a speculative config among the flags is not JSON.
+    `given` is the user's environment, `place` what of the machine it gets (default: all).
+    Raises `LaunchError` if a speculative config among the flags is not JSON.
     """
     spec = prepared.spec
     place = place or whole_machine()

@@ -24,7 +24,8 @@ class Guarded:
     """
     A running command whose output goes to the end of a log file, and which does not outlive this process.
 
-    `pid` is the command's, which also leads its process group; `log_start` is where in the log its output begins. `code` is None while it runs, afterwards its exit code
+    `pid` is the command's, which also leads its process group; `log_start` is where in the log its output
+    begins. `code` is None while it runs, afterwards its exit code
     (minus the signal's number if one killed it; None for good if the guardian itself was killed).
     Raises `LaunchError` if it cannot be started.
     """

