@@ -107,6 +107,14 @@ def arm_spec(name: str, target: str) -> ArmSpec:
     return ArmSpec(name=name, target=target, build=find_build(target) if is_build else None)
 
 
+def card_to_come(spec: ArmSpec) -> ArmCard:
+    """Return the card of an arm whose server has not been started or asked yet."""
+    given = spec.target if spec.build else str(Target.parse(spec.url))
+    model = (spec.build.file.served_as or spec.build.file.model) if spec.build else None
+    build = Build(model=model or "(not asked yet)", target="(not started yet)")
+    return ArmCard(name=spec.name, build=build, given_target=given, recipe=spec.build)
+
+
 @contextmanager
 def open_sides(
     specs: tuple[ArmSpec, ...],

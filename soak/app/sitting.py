@@ -11,6 +11,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 from soak.app.audience import Audience
+from soak.app.keeping import keeping
 from soak.app.sides import Side
 from soak.check import Allowed, Decider, live_stop
 from soak.classify import DEFAULTS
@@ -20,6 +21,9 @@ from soak.plan import Plan
 from soak.replay import Arm, Clock, Gate, Meter, Replay, Switch, Tally, TurnRunner
 from soak.scrape import parse_metrics, poll
 from soak.store import HistoryWriter
+
+NEXT = "next"
+"""What a sitting comes to whose arms are done while others have still to come."""
 
 _STATES = {
     None: "complete",
@@ -36,7 +40,7 @@ _STATES = {
 class Sitting:
     """
     All that one sitting starts from; `done`, `starts`, `used_s`, `tally` are what earlier sittings left, and `decider`
-    has seen their turns (None: the run does not end by its evidence).
+    has seen their turns (None: the run does not end by its evidence). `more`: arms have still to come after these.
     """
 
     scenario: Scenario
@@ -50,6 +54,7 @@ class Sitting:
     used_s: float = 0.0
     tally: Tally = field(default_factory=Tally)
     decider: Decider | None = None
+    more: bool = False
 
     def tell(self, kind: str, text: str, arm: str | None = None, **data: object) -> None:
         """Record that something happened to the run, and say so."""
@@ -64,11 +69,11 @@ class Sitting:
 
 
 def decider_of(plan: Plan) -> Decider | None:
-    """Return what watches a run of two arms whose scenario says `decide`; None for any other."""
+    """Return what watches a run of two arms (or ABA) whose scenario says `decide`; None for any other."""
     scenario = plan.scenario
-    if scenario.decide is None or len(plan.arms) != 2:
+    if scenario.decide is None or len(plan.arms) < 2:
         return None
-    first, second = plan.arms
+    first, second = plan.arms[:2]  # a third is the first once more, which shows drift and decides nothing
     budget = scenario.budget
     seconds = (budget.hours or 0.0) * 3600 + (budget.minutes or 0.0) * 60
     return Decider(
@@ -83,7 +88,7 @@ async def sit(sitting: Sitting) -> str:
     """
     Replay until the plan or the budget is used up, the run is interrupted, a threshold stops it, or a server is lost.
 
-    Returns the state: complete, interrupted, stopped or engine_gone. Raises `RunFolderError` if history cannot be
+    Returns the state: complete, interrupted, stopped, engine_gone, or `NEXT` where more arms have to come. Raises `RunFolderError` if history cannot be
     written. Whatever happens, every started turn has an end when it returns.
     """
     switch = Switch()
@@ -93,7 +98,11 @@ async def sit(sitting: Sitting) -> str:
         for arm in arms.values():
             await switch.unless_draining(_warm_up(sitting, arm))
         await stack.enter_async_context(_polling(sitting))
+        await stack.enter_async_context(keeping(sitting.sides, sitting.tell, switch))
         await _replay(sitting, arms, switch)
+    if sitting.more and switch.reason is None:
+        sitting.tell("arms_done", f"all turns sent to {', '.join(arms)}; the next arm follows")
+        return NEXT
     state = _STATES[switch.reason]
     sitting.tell("ended", state, state=state, reason=switch.reason)
     return state

@@ -11,7 +11,7 @@ from soak.app.doctoring import Diagnosis, examine
 from soak.app.serving import serve
 from soak.cli.door import command, out, say
 from soak.facts import encode
-from soak.launch import Progress
+from soak.launch import Death, Progress, RunningServer
 from soak.report import escape_terminal
 
 _MARKS = {"ok": "ok     ", "note": "note   ", "problem": "PROBLEM"}
@@ -24,7 +24,9 @@ def register(app: typer.Typer) -> None:
 
 
 def serve_command(
-    build: Annotated[str, typer.Argument(help="The build to start: local.")] = "local",
+    build: Annotated[
+        str, typer.Argument(help="A build's name (see `soak doctor`) or the path of its YAML file.")
+    ] = "local",
     port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1; default: a free one.")] = None,
     log: Annotated[Path, typer.Option(help="Where the engine's log goes.")] = Path("engine.log"),
 ) -> int:
@@ -32,11 +34,19 @@ def serve_command(
     with serve(build, port=port, log_path=log, report=_report) as server:
         out(server.url)
         say(f"serving {server.build.model}; log: {log}; Ctrl-C stops it")
-        while server.alive():
+        while (death := server.death()) is None or _restarted(server, death):
             time.sleep(0.5)
-        gone = server.exit_reason()
-    say(f"the server ended by itself: {gone}")
+    say(f"the server ended by itself: {death.why}")
     return 5
+
+
+def _restarted(server: RunningServer, death: Death) -> bool:
+    """Start a server that died again, if its build allows one more start, and return whether it did."""
+    if not server.may_restart:
+        return False
+    say(f"the server died after {death.served_s:.0f} s: {escape_terminal(death.why)}; it is started again")
+    server.restart()
+    return True
 
 
 def doctor_command(

@@ -1,0 +1,103 @@
+"""
+The course of a run: its phases one after the other, each with the arms that are up in it, in one history.
+
+Most runs have one phase. With `--arm-order sequential` or ABA each arm has its own: its server is started, sent every
+planned turn, and stopped before the next begins.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+
+import msgspec
+
+from soak.app.audience import Audience, Opening
+from soak.app.order import Phase
+from soak.app.sides import Side
+from soak.app.sitting import NEXT, Sitting
+from soak.check import Decider
+from soak.facts import Event, Scenario, TurnKey
+from soak.plan import Plan
+from soak.replay import RealClock, Tally
+from soak.store import RunFolder
+
+
+@dataclass(frozen=True, kw_only=True)
+class Earlier:
+    """What a phase goes on from: turns done, starts and time used before it; `news` is told once the run has opened."""
+
+    done: frozenset[TurnKey] = frozenset()
+    starts: Mapping[TurnKey, int] = field(default_factory=dict)
+    used_s: float = 0.0
+    tally: Tally = field(default_factory=Tally)
+    decider: Decider | None = None
+    news: tuple[Event, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Course:
+    """
+    All that a run goes through.
+
+    `plan` is the whole plan, of all arms; `open_phase` starts what a phase needs; `begin` makes or updates the run
+    folder once its sides are known, and says what to go on from; `sit` runs one sitting and returns its state.
+    """
+
+    scenario: Scenario
+    plan: Plan
+    phases: tuple[Phase, ...]
+    audience: Audience
+    open_phase: Callable[[Phase], AbstractContextManager[tuple[Side, ...]]]
+    begin: Callable[[tuple[Side, ...]], tuple[RunFolder, Earlier]]
+    sit: Callable[[Sitting], str]
+
+    def follow(self) -> RunFolder:
+        """Go through the phases until the run ends and return its folder; raises `SoakError`."""
+        opened = False
+        try:
+            for place, phase in enumerate(self.phases):
+                with self.open_phase(phase) as sides:
+                    folder, earlier = self.begin(sides)
+                    if not opened:
+                        self._open(folder, earlier)
+                        opened = True
+                    state = self._sit(folder, sides, earlier, more=place + 1 < len(self.phases))
+                if state != NEXT:
+                    break
+        finally:
+            if opened:
+                self.audience.closing()
+        return folder
+
+    def _open(self, folder: RunFolder, earlier: Earlier) -> None:
+        self.audience.opening(
+            Opening(
+                folder=folder.path,
+                scenario=self.scenario,
+                manifest=folder.manifest,
+                planned_turns=self.plan.size[0] * len(self.plan.arms) if self.plan.size else None,
+                used_s=earlier.used_s,
+                done=len(earlier.done),
+            )
+        )
+        for event in earlier.news:
+            self.audience.event(event)
+
+    def _sit(self, folder: RunFolder, sides: tuple[Side, ...], earlier: Earlier, *, more: bool) -> str:
+        with folder.writer() as writer:
+            return self.sit(
+                Sitting(
+                    scenario=self.scenario,
+                    plan=msgspec.structs.replace(self.plan, arms=tuple(side.name for side in sides)),
+                    sides=sides,
+                    writer=writer,
+                    audience=self.audience,
+                    clock=RealClock(),
+                    done=earlier.done,
+                    starts=earlier.starts,
+                    used_s=earlier.used_s,
+                    tally=earlier.tally,
+                    decider=earlier.decider,
+                    more=more,
+                )
+            )
