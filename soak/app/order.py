@@ -9,7 +9,7 @@ from soak.errors import UsageError
 from soak.facts import ArmOrder, Budget
 from soak.launch import cores, graphics_cards, spec_of
 
-WantedOrder = Literal["auto"] | ArmOrder
+WantedOrder = Literal["auto", "together", "sequential", "ABA"]
 AGAIN = "_again"
 
 Phase = tuple[ArmSpec, ...]

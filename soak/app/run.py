@@ -64,7 +64,11 @@ class Prepared:
 
 
 def prepare_run(order: RunOrder) -> Prepared:
-    """Read and check the scenario, its corpus and the arms' order; raises `ScenarioError`, `CorpusError`, `UsageError`."""
+    """
+    Read and check the scenario, its corpus and the arms' order.
+
+    Raises `ScenarioError`, `CorpusError`, `UsageError`.
+    """
     loaded = load_scenario(
         find_scenario(order.scenario), order.overrides, known_classify=[field.name for field in fields(DEFAULTS)]
     )

@@ -79,18 +79,18 @@ def parse_arms(arms: list[str], target: str | None) -> tuple[ArmSpec, ...]:
         raise UsageError("both --arm and --target were given", why="they name the same thing", hint="give one of them")
     if not arms:
         return (arm_spec(DEFAULT_ARM, target or LOCAL_NAME),)
-    specs = tuple(_parse_arm(text) for text in arms)
-    names = [spec.name for spec in specs]
-    if len(set(names)) < len(names) or len(specs) > 2:
+    parts = [_parse_arm(text) for text in arms]
+    names = [name for name, _ in parts]
+    if len(set(names)) < len(names) or len(parts) > 2:
         raise UsageError(
             f"--arm names {', '.join(names)}",
             why="a run has one or two arms with different names",
             hint="see soak run --help",
         )
-    return specs
+    return tuple(arm_spec(name, target) for name, target in parts)
 
 
-def _parse_arm(text: str) -> ArmSpec:
+def _parse_arm(text: str) -> tuple[str, str]:
     name, _, target = text.partition("=")
     if not target or not name.isidentifier():
         raise UsageError(
@@ -98,7 +98,7 @@ def _parse_arm(text: str) -> ArmSpec:
             why="it must be NAME=URL or NAME=BUILD",
             hint="--arm baseline=http://host:8000",
         )
-    return arm_spec(name, target)
+    return name, target
 
 
 def arm_spec(name: str, target: str) -> ArmSpec:

@@ -25,7 +25,7 @@ def register(app: typer.Typer) -> None:
 
 def serve_command(
     build: Annotated[
-        str, typer.Argument(help="A build's name (see `soak doctor`) or the path of its YAML file.")
+        str, typer.Argument(help="A build's name (`soak doctor` lists them) or its file's path.")
     ] = "local",
     port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1; default: a free one.")] = None,
     log: Annotated[Path, typer.Option(help="Where the engine's log goes.")] = Path("engine.log"),

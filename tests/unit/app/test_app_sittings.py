@@ -258,10 +258,9 @@ def test_arms_from_the_command_line() -> None:
     assert parse_arms([], "http://x") == (ArmSpec(name="candidate", target="http://x"),)
     (local,) = parse_arms([], None)
     assert (local.name, local.target, local.build and local.build.name) == ("candidate", "local", "local")
-    assert parse_arms(["a=http://x?y=z", "b=local"], None) == (
-        ArmSpec(name="a", target="http://x?y=z"),
-        ArmSpec(name="b", target="local"),
-    )
+    first, second = parse_arms(["a=http://x?y=z", "b=local"], None)
+    assert first == ArmSpec(name="a", target="http://x?y=z")
+    assert (second.name, second.target, second.launched) == ("b", "local", True)
     for arms, target in ((["a=x"], "y"), (["a=x", "a=y"], None), (["a=x", "b=y", "c=z"], None), (["a"], None)):
         with pytest.raises(UsageError):
             parse_arms(arms, target)
