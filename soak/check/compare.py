@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from soak.check.cards import build_names, notes_on, same_build, same_run, warnings_on
 from soak.check.classes import ANY_FAILURE, compare_classes
+from soak.check.environment import card_difference, same_arm_warning
 from soak.check.latency import compare_goodput, compare_latency
 from soak.check.noise import noise_floor
 from soak.check.pairing import ArmHistory, Pairing, invalid_reasons, pair_up
@@ -39,7 +40,9 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     classes, dependence_notes = compare_classes(pairing, terms, turns_per_s=_pace(baseline, candidate, pairing))
     notes = [*notes_on(baseline, candidate, pairing), *dependence_notes]
     clock = wall_clock(baseline, candidate, pairing, terms)
+    cards = card_difference(baseline.card, candidate.card)
     warnings, builds = warnings_on(baseline, candidate), build_names(baseline, candidate)
+    warnings += same_arm_warning(cards)
     noise = noise_floor(pairing, classes[ANY_FAILURE], clock) if same_build(baseline, candidate) else None
     telling = Telling(
         invalid=invalid, warnings=warnings, notes=notes, builds=builds, pairing=pairing, terms=terms, noise=noise
@@ -67,6 +70,7 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         trends=compare_trends(baseline, candidate, pairing),
         drift=compare_drift(baseline, candidate, pairing),
         noise_floor=noise,
+        cards=cards,
     )
 
 

@@ -33,6 +33,7 @@ from soak.facts import (
     ArmCard,
     ArmSummary,
     EngineSample,
+    EnvironmentCard,
     Event,
     Manifest,
     PlanCard,
@@ -146,6 +147,7 @@ def _measure(
     ttft, tpot, e2e = latencies(turns)
     arm = ArmSummary(
         build=card.build,
+        environment=EnvironmentCard(entries=card.environment.entries) if card.environment else None,
         valid=not valid.invalid,
         invalid_reasons=list(valid.invalid),
         turns=counts,

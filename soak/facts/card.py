@@ -48,7 +48,8 @@ class CardDifference(msgspec.Struct, frozen=True, kw_only=True):
     """
     What two cards differ in: `rows` (told by both, different), `one_sided` (told by one card only), `packages`.
 
-    `compared` is how many properties both tell. `same_arm`: both tell something, and nothing differs.
+    `compared` is how many properties both tell. `same_arm`: both tell something, and nothing differs. `built`:
+    soak started both from build files, so that nothing is hidden.
     """
 
     compared: int
@@ -56,3 +57,4 @@ class CardDifference(msgspec.Struct, frozen=True, kw_only=True):
     one_sided: list[CardRow] = []
     packages: list[CardRow] = []
     same_arm: bool = False
+    built: bool = False

@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from soak.facts.card import CardDifference
 from soak.facts.summary import Verdict
 
 Result = Literal["improvement", "regression", "equivalent", "inconclusive"]
@@ -308,7 +309,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     `warnings`: differences of environment or build that a reader must know, before any number. `margin` is the largest
     difference of rates, `time_margin` the largest relative change of turn time, said not to matter. `builds` names what
     was compared, `latency` is by "ttft_ms", "tpot_ms", "e2e_ms", `goodput` and `drift` by "baseline", "candidate".
-    `noise_floor` is set where both arms ran the same build (A/A).
+    `noise_floor` is set where both arms ran the same build (A/A). `cards`: what the environment cards differ in
+    (None: a run without them).
     """
 
     schema: str = "soak.comparison/1"
@@ -334,3 +336,4 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     trends: list[Trend] = []
     drift: dict[str, Drift] = {}
     noise_floor: NoiseFloor | None = None
+    cards: CardDifference | None = None

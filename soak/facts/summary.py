@@ -5,6 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from soak.facts.build import Build
+from soak.facts.card import EnvironmentCard
 from soak.facts.finding import TurnClass
 
 Verdict = Literal["pass", "fail", "unknown"]
@@ -84,6 +85,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     Quantiles leave out values that are only known to exceed something; `censored` counts those turns.
     `attempts` counts HTTP exchanges, `retried_turns` finished turns that took more than one.
     `kinds`: how often each finding kind occurred. `engine`: other engine deltas (preemptions, success by reason, …).
+    `environment`: what was really running, without its list of packages (None: not learnt).
     """
 
     build: Build
@@ -110,6 +112,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     kinds: dict[str, int] = {}
     engine: dict[str, Any] = {}
     worst: list[WorstTurn] = []
+    environment: EnvironmentCard | None = None
 
 
 class PlanCard(msgspec.Struct, frozen=True, kw_only=True):

@@ -137,6 +137,7 @@ def _from_spec(spec: LaunchSpec) -> dict[str, str]:
         "model": spec.model.name if spec.model else spec.model_id or "",
         "model_revision": spec.revision or "",
         "corrections": ", ".join(correction.file for correction in spec.packages.corrections),
+        "command": "" if spec.tells else " ".join(spec.command),
         "flags": " ".join(flag for flag in spec.flags if "{" not in flag),
     }
 
