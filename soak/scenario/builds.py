@@ -92,7 +92,8 @@ def load_build(path: Path) -> NamedBuild:
     file, problems = _check(tree.value)
     if not _NAME.match(path.stem):
         problems = [*problems, Problem((), "its file name must be letters, digits, '.', '_' and '-'")]
-    texts = [*tree.problems, *(_placed(tree, problem) for problem in problems)]
+    placed = [(_line(text), text) for text in tree.problems] + [_placed(tree, problem) for problem in problems]
+    texts = [text for _, text in sorted(placed, key=lambda item: item[0])]
     if file is None or texts:
         raise _error(path, texts)
     return NamedBuild(name=path.stem, file=file)
@@ -178,10 +179,17 @@ def _absent(file: BuildFile, names: tuple[str, ...]) -> Iterator[Problem]:
         yield Problem(("repository",), f"does not belong to engine {file.engine}")
 
 
-def _placed(tree: Tree, problem: Problem) -> str:
+def _line(text: str) -> int:
+    """Return the line number a problem's text begins with."""
+    return int(text.removeprefix("line ").partition(":")[0])
+
+
+def _placed(tree: Tree, problem: Problem) -> tuple[int, str]:
+    """Return the line of a problem, and its text with the place in front."""
     dotted = ".".join(str(part) for part in problem.path)
     about = f"{dotted}: {problem.text}" if dotted else problem.text
-    return f"line {tree.line_of(problem.path) or 1}: {about}"
+    line = tree.line_of(problem.path) or 1
+    return line, f"line {line}: {about}"
 
 
 def _error(path: Path, problems: list[str]) -> BuildFileError:
