@@ -44,7 +44,7 @@ def command_for(
     environment = server_environment(given) | {name: given[name] for name in spec.pass_on if name in given}
     environment |= {name: fill(value) for name, value in spec.environment.items()}
     if place.devices is not None:
-        environment["CUDA_VISIBLE_DEVICES"] = ",".join(map(str, place.devices))
+        environment["CUDA_VISIBLE_DEVICES"] = _visible(place.devices, given.get("CUDA_VISIBLE_DEVICES", ""))
     if preload := _present(spec.preload, venv_of(prepared.folder)):
         environment["LD_PRELOAD"] = ":".join(preload)
     return ServerCommand(
@@ -71,6 +71,12 @@ def _filler(prepared: Prepared, port: int, place: Place) -> Callable[[str], str]
         return text
 
     return fill
+
+
+def _visible(devices: Sequence[int], given: str) -> str:
+    """Return the GPUs of a place by the names the user's own choice of GPUs gives them."""
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    return ",".join(names[device] if device < len(names) else str(device) for device in devices)
 
 
 def _model_of(spec: LaunchSpec) -> str:

@@ -156,7 +156,7 @@ def _from_machine(spec: LaunchSpec, place: Place) -> dict[str, str]:
 
 
 def graphics_cards() -> list[tuple[str, str]]:
-    """Return name and driver of each NVIDIA GPU as its own tool tells; none where there is none."""
+    """Return name and driver of each NVIDIA GPU that a server would see, as its own tool tells; none without one."""
     try:
         result = subprocess.run(
             ["nvidia-smi", "--query-gpu=name,driver_version", "--format=csv,noheader"],
@@ -169,7 +169,17 @@ def graphics_cards() -> list[tuple[str, str]]:
     except (OSError, subprocess.SubprocessError):
         return []
     lines = (line.rpartition(",") for line in result.stdout.decode("utf-8", "replace").splitlines() if "," in line)
-    return [(name.strip(), driver.strip()) for name, _, driver in lines]
+    return _chosen(
+        [(name.strip(), driver.strip()) for name, _, driver in lines], os.environ.get("CUDA_VISIBLE_DEVICES")
+    )
+
+
+def _chosen(cards: list[tuple[str, str]], visible: str | None) -> list[tuple[str, str]]:
+    if visible is None:
+        return cards
+    names = [name.strip() for name in visible.split(",") if name.strip()]
+    numbers = [int(name) for name in names if name.isdecimal()]
+    return [cards[at] for at in numbers if at < len(cards)] if len(numbers) == len(names) else cards[: len(names)]
 
 
 def _processor() -> str:

@@ -91,8 +91,10 @@ def test_what_is_passed_on_reaches_the_server_and_nothing_else() -> None:
 
 
 def test_two_servers_share_the_machine() -> None:
-    """A server gets the cores and the GPUs of its place."""
+    """A server gets the cores and the GPUs of its place, counted among those the user chose."""
     spec = scripted("serve", environment={"THREADS": "{cores}"})
     prepared = Prepared(spec=spec, folder=Path("/b"), python=Path("/b/python"), model_path=None)
     command = command_for(prepared, 1, (), {}, Place(cores=3, devices=(2, 3)))
     assert (command.environment["THREADS"], command.environment["CUDA_VISIBLE_DEVICES"]) == ("3", "2,3")
+    chosen = command_for(prepared, 1, (), {"CUDA_VISIBLE_DEVICES": "4,5,6,7"}, Place(cores=3, devices=(2, 3)))
+    assert chosen.environment["CUDA_VISIBLE_DEVICES"] == "6,7"
