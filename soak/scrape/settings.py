@@ -23,6 +23,7 @@ _LABELS = {
     "mamba_block_size": "mamba_block_size",
     "mamba_cache_dtype": "mamba_cache_dtype",
     "kv_cache_memory_bytes": "kv_cache_bytes",
+    "kv_cache_size_tokens": "kv_cache_tokens",
     "gpu_memory_utilization": "gpu_memory_utilization",
     "num_gpu_blocks": "cache_blocks",
 }

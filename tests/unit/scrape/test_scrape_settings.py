@@ -1,5 +1,6 @@
 """What engines tell of their settings, in our own names."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,20 @@ def test_vllm_tells_what_it_resolved() -> None:
         "tensor_parallel": "2",
         "speculative": "method ngram, num_speculative_tokens 3",
     }
+
+
+def test_a_real_vllm_tells_all_that_a_card_needs() -> None:
+    """From /server_info of vLLM 0.32.0 come the settings that answers and times depend on, resolved, not as given."""
+    found = settings_of_vllm(json.loads(PAGE.with_name("vllm_server_info.json").read_text()))
+    assert found["block_size"] == "128"
+    assert found["speculative"].startswith("method ngram")
+    assert {name: found[name] for name in ("async_scheduling", "chunked_prefill", "prefix_caching", "eager")} == {
+        "async_scheduling": "false",
+        "chunked_prefill": "false",
+        "prefix_caching": "true",
+        "eager": "true",
+    }
+    assert {"dtype", "kv_cache_dtype", "mamba_cache_mode", "max_batched_tokens", "tensor_parallel"} <= found.keys()
 
 
 def test_other_engines_tell_theirs() -> None:
