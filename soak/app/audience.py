@@ -23,8 +23,12 @@ class Opening:
 class Audience(Listener, Protocol):
     """A listener that also hears of preparation, engine samples and the opening of a run; must not raise."""
 
-    def preparing(self, step: str, detail: str) -> None:
-        """A step before the run: making an environment, starting a server, asking the target."""
+    def preparing(self, step: str, detail: str, elapsed_s: float = 0.0, *, ended: bool = False) -> None:
+        """
+        A step before the run: making an environment, starting a server, asking the target.
+
+        Told when it begins, at most twice a second while it goes on, and with its whole duration when it has ended.
+        """
         ...
 
     def opening(self, opening: Opening) -> None:

@@ -1,12 +1,13 @@
 """`soak compare`: two stored arms side by side, each judged by this soak's classifiers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
 
-from soak.app.judging import judge_again, summary_of_history
+from soak.app.judging import conversation_facts, judge_again, summary_of_history
 from soak.check import ArmHistory, Stated, TurnFact, compare, final_turns
 from soak.check.environment import again_finding
 from soak.check.gates import judge_gates
@@ -29,14 +30,17 @@ class StoredArm:
     history: ArmHistory
     judgements: Mapping[TurnKey, Judgement]
 
-    def records(self) -> list[Record]:
-        """Read the arm's final records, answers included, as they were judged; raises `RunFolderError`."""
-        with RunFolder.open(self.run).history() as history:
-            return [
-                msgspec.structs.replace(record, judgement=self.judgements.get(key, record.judgement))
-                for key, record in history.final().items()
-                if key.arm == self.history.arm
-            ]
+    @contextmanager
+    def reading(self) -> Iterator[Callable[[TurnKey], Record | None]]:
+        """Yield what reads one turn's record, answer included, as it was judged; raises `RunFolderError`."""
+        with RunFolder(self.run, self.history.manifest).history() as history:
+
+            def record(key: TurnKey) -> Record | None:
+                found = history.last(key)
+                judged = self.judgements.get(key)
+                return msgspec.structs.replace(found, judgement=judged) if found and judged else found
+
+            yield record
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,7 +126,8 @@ def arms_of(path: Path) -> list[StoredArm]:
     with folder.history() as history:
         judgements = judge_again(history, folder.manifest, {})
         ends = final_turns(history.outlines(), judgements)
-        summary = summary_of_history(folder, folder.manifest, history, ends)
+        conversations = conversation_facts(history, folder.manifest)
+        summary = summary_of_history(folder, folder.manifest, history, ends, conversations)
         requests = {started.key: started.request for started in history.starts()}
         births = {card.name: _engine_starts_at(history, card.name) for card in folder.manifest.arms}
     turns: dict[str, list[TurnFact]] = {card.name: [] for card in folder.manifest.arms}
@@ -142,6 +147,7 @@ def arms_of(path: Path) -> list[StoredArm]:
                 summary=summary.arms[card.name],
                 engine_starts_at=births[card.name],
                 requests=requests,
+                conversations=conversations.get(card.name, ()),
             ),
         )
         for card in folder.manifest.arms

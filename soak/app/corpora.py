@@ -1,6 +1,6 @@
 """`soak import` and `soak corpus`: foreign transcripts in, corpora looked at."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from soak.importers import (
     load_corpus,
     outline,
     outline_corpus,
+    redact_text,
     write_corpus,
 )
 
@@ -31,16 +32,24 @@ class LookedAt:
 
 
 def import_into(
-    sources: Sequence[Path], into: Path, format_: str | None, *, redact: bool = False
+    sources: Sequence[Path],
+    into: Path,
+    format_: str | None,
+    *,
+    redact: bool = False,
+    columns: Mapping[str, str] | None = None,
+    replace: bool = False,
 ) -> tuple[SourceReport, ...]:
     """
     Read transcripts, write them as a corpus, return what was read; raises `TranscriptError`, `CorpusError`.
 
-    Episodes go from the files into the corpus one by one. With `redact`, personal data and secrets are replaced.
+    Episodes go from the files into the corpus one by one. With `redact`, personal data and secrets are replaced;
+    `columns` are names that the formats know, each with what the sources call it; with `replace`, a corpus that is
+    there is exchanged. The reports say which files could not be read on.
     """
-    run = Import(sources, format_, redact=redact)
+    run = Import(sources, format_, redact=redact, columns=columns)
     notes = f"Imported from {', '.join(path.name for path in sources)}."
-    write_corpus(into, run.episodes(), notes=notes)
+    write_corpus(into, run.episodes(), notes=redact_text(notes) if redact else notes, replace=replace)
     return tuple(run.reports)
 
 

@@ -5,8 +5,8 @@ Most runs have one phase. With `--arm-order sequential` or ABA each arm has its 
 planned turn, and stopped before the next begins.
 """
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 
 import msgspec
@@ -16,21 +16,27 @@ from soak.app.order import Phase
 from soak.app.sides import Side
 from soak.app.sitting import NEXT, Sitting
 from soak.check import Decider
-from soak.facts import Event, Scenario, TurnKey
+from soak.facts import ConversationKey, Event, Scenario, TurnKey
 from soak.plan import Plan
-from soak.replay import RealClock, Tally
-from soak.store import RunFolder
+from soak.replay import PastTurn, RealClock, Tally
+from soak.store import History, RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
 class Earlier:
-    """What a phase goes on from: turns done, starts and time used before it; `news` is told once the run has opened."""
+    """
+    What a phase goes on from: turns done, conversations over, starts and time used before it.
+
+    `resumed`: an earlier sitting may have left conversations half way. `news` is told once the run has opened.
+    """
 
     done: frozenset[TurnKey] = frozenset()
+    over: frozenset[ConversationKey] = frozenset()
     starts: Mapping[TurnKey, int] = field(default_factory=dict)
     used_s: float = 0.0
     tally: Tally = field(default_factory=Tally)
     decider: Decider | None = None
+    resumed: bool = False
     news: tuple[Event, ...] = ()
 
 
@@ -84,7 +90,7 @@ class Course:
             self.audience.event(event)
 
     def _sit(self, folder: RunFolder, sides: tuple[Side, ...], earlier: Earlier, *, more: bool) -> str:
-        with folder.writer() as writer:
+        with folder.writer() as writer, _past(folder, resumed=earlier.resumed) as past:
             return self.sit(
                 Sitting(
                     scenario=self.scenario,
@@ -94,6 +100,8 @@ class Course:
                     audience=self.audience,
                     clock=RealClock(),
                     done=earlier.done,
+                    over=earlier.over,
+                    past=past,
                     starts=earlier.starts,
                     used_s=earlier.used_s,
                     tally=earlier.tally,
@@ -101,3 +109,22 @@ class Course:
                     more=more,
                 )
             )
+
+
+@contextmanager
+def _past(folder: RunFolder, *, resumed: bool) -> Iterator[Callable[[TurnKey], PastTurn | None]]:
+    """Yield what tells how a turn of an earlier sitting ended; nothing did in a run that has just begun."""
+    if not resumed:
+        yield lambda _: None
+        return
+    with folder.history() as history:
+        yield lambda key: past_turn(history, key)
+
+
+def past_turn(history: History, key: TurnKey) -> PastTurn | None:
+    """Return how a turn was finished or skipped, and the prefix it had; None if it has not come to that."""
+    record = history.final_of(key)
+    if record is None:
+        return None
+    started = history.started(key)
+    return PastTurn(None if started is None else started.prefix, record)

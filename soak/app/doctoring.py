@@ -2,30 +2,17 @@
 
 import asyncio
 import sys
-from importlib.metadata import PackageNotFoundError, requires, version
-from typing import Literal
 
 import msgspec
 
 from soak import __version__
 from soak.app.sides import ask
+from soak.app.surroundings import Check, surroundings
 from soak.client import Target
-from soak.errors import SoakError
+from soak.errors import SoakError, TargetError
 from soak.facts import Capabilities
 from soak.importers import find_corpus, load_corpus
-from soak.launch import spec_of, state_of_cache
-from soak.scenario import available_builds, available_scenarios, find_build, find_scenario, load_scenario
-
-State = Literal["ok", "note", "problem"]
-
-
-class Check(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing looked at; `fix` says what to do where it is not ok."""
-
-    name: str
-    state: State
-    text: str
-    fix: str = ""
+from soak.scenario import available_scenarios, find_scenario, load_scenario
 
 
 class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,44 +24,26 @@ class Diagnosis(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def problems(self) -> int:
-        """How many things will not work."""
+        """How many things will not work; a target that is no usable server is one."""
         return sum(check.state == "problem" for check in self.checks)
 
 
 def examine(target: str | None, *, model: str | None, api_key: str | None) -> Diagnosis:
-    """Look at this installation, and at `target` if one is given; raises `TargetError` if it is not a usable server."""
-    checks = [_python(), *_packages(), *_scenarios(), *_builds()]
+    """Look at this installation, and at `target` if one is given; that it is no usable server is a problem found."""
+    checks = [_python(), *surroundings(), *_scenarios()]
     if target is None:
         return Diagnosis(checks=tuple(checks))
-    goal = Target.parse(target, model=model, api_key=api_key)
-    capabilities = asyncio.run(ask(goal))
+    try:
+        goal = Target.parse(target, model=model, api_key=api_key)
+        capabilities = asyncio.run(ask(goal))
+    except TargetError as error:
+        dead = Check(name="target", state="problem", text=f"{error.what}: {error.why}", fix=error.hint)
+        return Diagnosis(checks=(*checks, dead))
     return Diagnosis(checks=(*checks, *_target(goal, capabilities)), target=capabilities)
 
 
 def _python() -> Check:
     return Check(name="soak", state="ok", text=f"{__version__} on Python {sys.version.split()[0]}")
-
-
-def _packages() -> list[Check]:
-    names = [text.split(";")[0] for text in requires("soak") or () if "extra ==" not in text]
-    found, missing = [], []
-    for text in names:
-        name = text.split(">")[0].split("<")[0].split("=")[0].strip()
-        try:
-            found.append(f"{name} {version(name)}")
-        except PackageNotFoundError:
-            missing.append(name)
-    checks = [Check(name="packages", state="ok", text=", ".join(found))]
-    if missing:
-        checks.append(
-            Check(
-                name="packages missing",
-                state="problem",
-                text=", ".join(missing),
-                fix=f"pip install {' '.join(missing)}",
-            )
-        )
-    return checks
 
 
 def _scenarios() -> list[Check]:
@@ -89,22 +58,6 @@ def _scenario(name: str) -> Check:
         return Check(name=f"scenario {name}", state="problem", text=f"{error.what}: {error.why}", fix=error.hint)
     text = f"{corpus.card.episodes} episodes, {corpus.card.turns} turns"
     return Check(name=f"scenario {name}", state="ok", text=text)
-
-
-def _builds() -> list[Check]:
-    return [_build(name) for name in available_builds()]
-
-
-def _build(name: str) -> Check:
-    called = f"{name} build"
-    try:
-        build = find_build(name)
-        if build.file.engine == "url":
-            return Check(name=called, state="ok", text=f"a server at {build.file.url}")
-        cache = state_of_cache(spec_of(build))
-    except SoakError as error:
-        return Check(name=called, state="problem", text=f"{error.what}: {error.why}", fix=error.hint)
-    return Check(name=called, state="ok" if cache.ready else "note", text=cache.text, fix=cache.fix)
 
 
 def _target(target: Target, found: Capabilities) -> list[Check]:
@@ -129,4 +82,4 @@ def _target(target: Target, found: Capabilities) -> list[Check]:
     checks += [
         Check(name=name, state="ok" if there else "note", text=yes if there else no) for name, there, yes, no in wants
     ]
-    return checks + [Check(name="note", state="note", text=note) for note in found.notes]
+    return checks + [Check(name="target", state="note", text=note) for note in found.notes]

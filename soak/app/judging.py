@@ -11,10 +11,11 @@ from pathlib import Path
 import msgspec
 
 import soak.classify
-from soak.check import HistoryView, TurnFact, final_turns, scenario_of, summarise
-from soak.classify import DEFAULTS, Context, Settings, judge
+from soak.check import ConversationFact, HistoryView, TurnFact, final_turns, scenario_of, summarise
+from soak.classify import DEFAULTS, Context, Settings, cross_turn_loops, judge, prompt_text_of, rounds_of
 from soak.errors import RunFolderError, UsageError
 from soak.facts import (
+    ConversationLoop,
     Judgement,
     Manifest,
     PlanCard,
@@ -25,7 +26,6 @@ from soak.facts import (
     TurnKey,
     clean,
     digest_of,
-    text_of,
 )
 from soak.scenario import threshold_problem
 from soak.store import History, RunFolder
@@ -72,13 +72,34 @@ def judge_again(history: History, manifest: Manifest, changes: Mapping[str, floa
     if manifest.classifier is not None and manifest.classifier == classifier_fingerprint(settings):
         return {}
     modes = {card.name: card.tool_mode for card in manifest.arms}
+    live = scenario_of(manifest).replay != "recorded"
     refuse_unknown_arms(history, modes)
     starts = {started.key: started for started in history.starts()}
     return {
-        key: judge(record.observation, stored_context(history, starts[key], record, modes[key.arm]), settings)
+        key: judge(
+            record.observation, stored_context(history, starts[key], record, modes[key.arm], live=live), settings
+        )
         for key, record in history.final().items()
         if record.observation is not None and key in starts
     }
+
+
+def conversation_facts(history: History, manifest: Manifest) -> dict[str, list[ConversationFact]]:
+    """
+    Return each arm's conversations that came to their end, with the loops across their turns.
+
+    Loops are judged anew from the stored messages; a run of recorded turns has no such conversations.
+    """
+    facts: dict[str, list[ConversationFact]] = defaultdict(list)
+    modes = {card.name: card.tool_mode for card in manifest.arms}
+    for end in history.conversation_ends():
+        begun = history.started(TurnKey(episode=end.episode, turn=0, pass_=end.pass_, arm=end.arm))
+        loops: tuple[ConversationLoop, ...] = ()
+        if begun is not None and end.last is not None:
+            said = history.prefix(end.last)[len(history.prefix(begun.prefix)) :]
+            loops = cross_turn_loops(rounds_of(said, text_mode=modes.get(end.arm) == "text"))
+        facts[end.arm].append(ConversationFact(end=end, loops=loops))
+    return facts
 
 
 def refuse_unknown_arms(history: History, known: Collection[str]) -> None:
@@ -102,11 +123,13 @@ def classifier_fingerprint(settings: Settings) -> str:
     return digest_of([sources, {name: version(name) for name in _JUDGING_PACKAGES}, asdict(settings)])
 
 
-def stored_context(history: History, started: Started, record: Record, tool_mode: str) -> Context:
-    """Return what a stored answer was given: its prompt's text, tools, and recorded answer."""
+def stored_context(
+    history: History, started: Started, record: Record, tool_mode: str, *, live: bool = False
+) -> Context:
+    """Return what a stored answer was given: its prompt's text (`live`: but for its own answers), tools, record."""
     prefix = history.prefix(started.prefix)
     return Context(
-        prompt_text="\n".join(text_of(message.content) for message in prefix),
+        prompt_text=prompt_text_of(prefix, own_answers=live),
         tools=history.tools(started.tools),
         reference=history.message(started.answer) if started.answer else None,
         reference_tokens=started.answer_tokens,
@@ -115,7 +138,12 @@ def stored_context(history: History, started: Started, record: Record, tool_mode
     )
 
 
-def view_of(history: History, turns: Sequence[TurnFact], starts: Mapping[TurnKey, int]) -> HistoryView:
+def view_of(
+    history: History,
+    turns: Sequence[TurnFact],
+    starts: Mapping[TurnKey, int],
+    conversations: Mapping[str, Sequence[ConversationFact]],
+) -> HistoryView:
     """Return what the checkers read of a history; `starts` counts how often each turn was started."""
     samples = defaultdict(list)
     for sample in history.samples():
@@ -127,6 +155,7 @@ def view_of(history: History, turns: Sequence[TurnFact], starts: Mapping[TurnKey
         open_starts=Counter(started.key.arm for started in history.open_starts()),
         repeated_starts=repeated,
         events=tuple(history.events()),
+        conversations=conversations,
     )
 
 
@@ -142,28 +171,41 @@ def state_of(history: History) -> str:
 
 
 def plan_card_of(manifest: Manifest, reached: Iterable[TurnKey]) -> PlanCard:
-    """Return what was planned for each arm; for a time budget, what the budget reached."""
+    """Return what was planned for each arm; for a time budget, and for turns made at run time, what was reached."""
     scenario = scenario_of(manifest)
     budget, a_pass = scenario.budget, manifest.corpus.turns
-    pairs = {key.pair for key in reached}
-    passes = 1 + max((pass_ for _, _, pass_ in pairs), default=0)
+    turns, passes = budget.turns or 0, budget.passes or 1
     if budget.turns is not None:
-        turns, passes = budget.turns, -(-budget.turns // max(1, a_pass))
+        passes = -(-turns // max(1, a_pass))
     elif budget.passes is not None:
-        turns, passes = a_pass * budget.passes, budget.passes
-    else:
+        turns = a_pass * passes
+    if scenario.replay != "recorded" or not turns:
+        pairs = {key.pair for key in reached}
         turns = len(pairs)
+        if budget.turns is None and budget.passes is None:
+            passes = 1 + max((pass_ for _, _, pass_ in pairs), default=0)
     return PlanCard(
         episodes=manifest.corpus.episodes, turns=turns, passes=passes, seed=manifest.seed, hash=manifest.plan_digest
     )
 
 
-def summary_of_history(folder: RunFolder, manifest: Manifest, history: History, turns: Sequence[TurnFact]) -> Summary:
-    """Return the summary of an open history whose turns came to these ends."""
+def summary_of_history(
+    folder: RunFolder,
+    manifest: Manifest,
+    history: History,
+    turns: Sequence[TurnFact],
+    conversations: Mapping[str, Sequence[ConversationFact]] | None = None,
+) -> Summary:
+    """Return the summary of an open history whose turns came to these ends; conversations are read if not given."""
     starts = history.start_counts()
     return summarise(
         manifest,
-        view_of(history, turns, starts),
+        view_of(
+            history,
+            turns,
+            starts,
+            conversation_facts(history, manifest) if conversations is None else conversations,
+        ),
         run=clean(str(folder.path)),
         state=state_of(history),
         plan=plan_card_of(manifest, (*starts, *(turn.key for turn in turns))),

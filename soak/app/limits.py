@@ -5,7 +5,7 @@ import resource
 from soak.errors import UsageError
 
 # What a run opens besides its streams: history, logs, metrics, the event loop, and connections that are closing.
-_BESIDES_STREAMS = 128
+BESIDES_STREAMS = 128
 
 
 def make_room_for_streams(in_flight: int, arms: int) -> None:
@@ -15,7 +15,7 @@ def make_room_for_streams(in_flight: int, arms: int) -> None:
     Raises `UsageError` where the system does not allow it: our own limit must not be met in mid-run, where it would
     look like a server that refuses connections.
     """
-    needed = in_flight * arms + _BESIDES_STREAMS
+    needed = in_flight * arms + BESIDES_STREAMS
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
         return

@@ -1,13 +1,16 @@
 """`soak report` and the files that `soak compare` writes: pages and test results, made from run folders alone."""
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
 from soak.app.comparing import Compared, StoredArm, arms_of, baseline_first, compare_arms
+from soak.check import TurnFact
 from soak.errors import UsageError
-from soak.report import ReportArm
+from soak.report import ReportArm, ReportTurn
 
 _LETTERS = "ABCDEF"
 MAX_ARMS = len(_LETTERS)
@@ -26,17 +29,16 @@ def page_tools() -> ModuleType:
     return html
 
 
-def report_arms(compared: Compared, *, turns: bool = True) -> tuple[ReportArm, ReportArm]:
-    """Return the two sides of a comparison as a report sees them; without `turns` their answers are not read."""
-    return (
-        _report_arm("baseline", compared.baseline, turns=turns),
-        _report_arm("candidate", compared.candidate, turns=turns),
-    )
+def report_arms(compared: Compared) -> tuple[ReportArm, ReportArm]:
+    """Return the two sides of a comparison as a report without their turns sees them."""
+    return _report_arm("baseline", compared.baseline), _report_arm("candidate", compared.candidate)
 
 
 def comparison_page(compared: Compared) -> str:
     """Return the HTML page of a comparison; raises `UsageError` without the extra `report`."""
-    page: str = page_tools().comparison_page(compared.comparison, report_arms(compared), compared.gates)
+    tools = page_tools()
+    with _with_turns([("baseline", compared.baseline), ("candidate", compared.candidate)]) as arms:
+        page: str = tools.comparison_page(compared.comparison, arms, compared.gates)
     return page
 
 
@@ -56,9 +58,9 @@ def runs_page(paths: Sequence[Path]) -> str:
         )
     if len(arms) == 2:
         return comparison_page(compare_arms(*baseline_first(*arms)))
-    named = [_report_arm(_short_name(place, len(arms)), arm) for place, arm in enumerate(arms)]
     summaries = list({arm.run: arm.summary for arm in arms}.values())
-    page: str = tools.runs_page(summaries, named)
+    with _with_turns([(_short_name(place, len(arms)), arm) for place, arm in enumerate(arms)]) as named:
+        page: str = tools.runs_page(summaries, named)
     return page
 
 
@@ -67,16 +69,34 @@ def _short_name(place: int, arms: int) -> str:
     return "this run" if arms == 1 else _LETTERS[place]
 
 
-def _report_arm(name: str, stored: StoredArm, *, turns: bool = True) -> ReportArm:
+@contextmanager
+def _with_turns(arms: Sequence[tuple[str, StoredArm]]) -> Iterator[list[ReportArm]]:
+    """Yield the arms under their names with all their turns, whose records are read while a page asks for them."""
+    with ExitStack() as stack:
+        yield [
+            replace(
+                _report_arm(name, stored),
+                turns=[_report_turn(turn) for turn in stored.history.turns],
+                record=stack.enter_context(stored.reading()),
+            )
+            for name, stored in arms
+        ]
+
+
+def _report_arm(name: str, stored: StoredArm) -> ReportArm:
     side = stored.history
     return ReportArm(
-        name=name,
-        label=side.label,
-        run=str(stored.run),
-        manifest=side.manifest,
-        arm=side.arm,
-        summary=side.summary,
-        records=stored.records() if turns else (),
+        name=name, label=side.label, run=str(stored.run), manifest=side.manifest, arm=side.arm, summary=side.summary
+    )
+
+
+def _report_turn(turn: TurnFact) -> ReportTurn:
+    return ReportTurn(
+        key=turn.key,
+        class_=turn.class_ or turn.outcome,
+        tokens=turn.completion,
+        prompt=turn.prompt,
+        started_at=turn.started_at if turn.finished else None,
     )
 
 

@@ -1,7 +1,6 @@
 """`soak resume`: go on where a killed, crashed or interrupted run stopped; nothing lost, nothing done twice."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +12,11 @@ from soak.app.judging import classifier_fingerprint, summary_of
 from soak.app.order import Phase
 from soak.app.run import RunResult, note_sides, run_loop, used_s_of
 from soak.app.sides import ArmSpec, Side, arm_spec, open_sides
-from soak.app.sitting import decider_of
+from soak.app.sitting import ARMS_DONE, decider_of
 from soak.check import Decider, scenario_of
 from soak.classify import DEFAULTS
 from soak.errors import CorpusError, TargetError, UsageError
-from soak.facts import ArmCard, Event, Manifest, Scenario, TurnKey
+from soak.facts import ArmCard, Event, Manifest, Scenario
 from soak.importers import Corpus, find_corpus, load_corpus
 from soak.plan import Plan, make_plan
 from soak.replay import RealClock, Tally
@@ -53,7 +52,7 @@ def resume(path: Path, *, target: str | None, api_key: str | None, audience: Aud
     Course(
         scenario=scenario,
         plan=plan,
-        phases=_left_of(phases_of_run(manifest, specs), plan, folder),
+        phases=_left_of(phases_of_run(manifest, specs), folder),
         audience=audience,
         open_phase=lambda phase: open_sides(
             phase,
@@ -75,18 +74,12 @@ def phases_of_run(manifest: Manifest, specs: tuple[ArmSpec, ...]) -> tuple[Phase
     return (specs,) if manifest.arm_order == "together" else tuple((spec,) for spec in specs)
 
 
-def _left_of(phases: tuple[Phase, ...], plan: Plan, folder: RunFolder) -> tuple[Phase, ...]:
-    """Return the phases that have turns left, and in any case the last one, which ends the run."""
-    if len(phases) == 1:
-        return phases
+def _left_of(phases: tuple[Phase, ...], folder: RunFolder) -> tuple[Phase, ...]:
+    """Return the phases that did not come to their end, and in any case the last one, which ends the run."""
     with folder.history() as history:
-        done = frozenset(history.done())
-    left = [phase for phase in phases if not all(key in done for key in _keys_of(plan, phase))]
+        over = {arm for event in history.events() if event.kind == ARMS_DONE for arm in event.data.get("arms", ())}
+    left = [phase for phase in phases if not {spec.name for spec in phase} <= over]
     return tuple(left) or phases[-1:]
-
-
-def _keys_of(plan: Plan, phase: Phase) -> Iterator[TurnKey]:
-    return msgspec.structs.replace(plan, arms=tuple(spec.name for spec in phase)).turn_keys()
 
 
 class _GoingOn:
@@ -165,11 +158,20 @@ def _taken_up(folder: RunFolder, plan: Plan) -> Earlier:
         writer.flush()
         with folder.history() as history:
             done, starts, used_s = frozenset(history.done()), history.start_counts(), history.active_s()
-            tally = _tally_of(history, decider)
+            tally, over = _tally_of(history, decider), frozenset(end.key for end in history.conversation_ends())
         text = f"{len(done)} turns done, {len(closed)} were in flight and are offered again"
         event = Event(at=RealClock().wall(), kind="resumed", text=text, data={"done": len(done), "closed": len(closed)})
         writer.event(event)
-    return Earlier(done=done, starts=starts, used_s=used_s, tally=tally, decider=decider, news=(event,))
+    return Earlier(
+        done=done,
+        over=over,
+        starts=starts,
+        used_s=used_s,
+        tally=tally,
+        decider=decider,
+        resumed=True,
+        news=(event,),
+    )
 
 
 def _forget_other_classifier(folder: RunFolder, scenario: Scenario) -> None:

@@ -24,7 +24,7 @@ from soak.app.sitting import Sitting, decider_of, sit
 from soak.classify import DEFAULTS
 from soak.facts import ArmOrder, Manifest, Summary
 from soak.importers import Corpus, find_corpus, load_corpus
-from soak.plan import Plan, PlanOutline, describe, make_plan, plan_digest
+from soak.plan import Plan, make_plan, plan_digest
 from soak.scenario import Loaded, find_scenario, load_scenario
 from soak.store import RunFolder
 
@@ -80,14 +80,13 @@ def prepare_run(order: RunOrder) -> Prepared:
     return Prepared(loaded=loaded, corpus=corpus, plan=plan, arm_order=arm_order, phases=phases)
 
 
-def outline_run(order: RunOrder) -> PlanOutline:
-    """Return what `soak run` would send, without sending anything."""
-    return describe(prepare_run(order).plan)
+def run(order: RunOrder, audience: Audience, prepared: Prepared | None = None) -> RunResult:
+    """
+    Replay the scenario and return its summary; raises `SoakError` if it cannot begin or be recorded.
 
-
-def run(order: RunOrder, audience: Audience) -> RunResult:
-    """Replay the scenario and return its summary; raises `SoakError` if it cannot begin or be recorded."""
-    prepared = prepare_run(order)
+    `prepared` is the order as `prepare_run` returned it, if it was called before.
+    """
+    prepared = prepared or prepare_run(order)
     path = order.folder or new_folder(prepared.loaded.scenario.name)
     RunFolder.refuse_taken(path)
     beginning = _Beginning(path, prepared)

@@ -15,9 +15,10 @@ from soak.app.carding import learn
 from soak.client import Desk, Target, discover
 from soak.errors import TargetError, UsageError
 from soak.facts import ArmCard, Build, Capabilities, EnvironmentCard, NamedBuild, Scenario
-from soak.launch import LOCAL_NAME, Place, Progress, RunningServer, cores, pin, prepare, spec_of, start
+from soak.launch import LOCAL_NAME, Place, Progress, Report, RunningServer, Step, cores, pin, prepare, spec_of, start
 from soak.scenario import find_build, names_a_build
 from soak.scrape import parse_metrics
+from soak.store import engine_log_path
 
 DEFAULT_ARM = "candidate"
 
@@ -170,11 +171,16 @@ def _places(specs: tuple[ArmSpec, ...]) -> dict[str, Place]:
 
 
 def _launch(build: NamedBuild, place: Place, log_folder: Path, arm: str, audience: Audience) -> RunningServer:
-    def report(progress: Progress) -> None:
-        audience.preparing(progress.step, progress.detail)
-
+    report = _told_to(audience)
     prepared = prepare(spec_of(build), report)
-    return start(prepared, log_path=log_folder / f"engine-{arm}.log", report=report, place=place)
+    return start(prepared, log_path=engine_log_path(log_folder, arm), report=report, place=place)
+
+
+def _told_to(audience: Audience) -> Report:
+    def report(progress: Progress) -> None:
+        audience.preparing(progress.step, progress.detail, progress.elapsed_s, ended=progress.ended)
+
+    return report
 
 
 def _side(
@@ -190,8 +196,9 @@ def _side(
     file = spec.build.file if spec.build else None
     wanted = card.build.model if card else model or (file.served_as or file.model if file and not server else None)
     target = Target.parse(server.url if server else spec.url, model=wanted, api_key=None if server else api_key)
-    audience.preparing("asking", f"what {target} is and can do")
-    capabilities = asyncio.run(ask(target, speculation_hint=server.build if server else None))
+    with Step("asking", _told_to(audience)) as step:
+        step.say(f"what {target} is and can do")
+        capabilities = asyncio.run(ask(target, speculation_hint=server.build if server else None))
     target = replace(target, model=capabilities.model)
     return Side(
         name=spec.name,

@@ -6,9 +6,10 @@ A run has one sitting, and one more for each resume.
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 from soak.app.audience import Audience
 from soak.app.keeping import keeping
@@ -16,11 +17,14 @@ from soak.app.sides import Side
 from soak.check import Allowed, Decider, live_stop
 from soak.classify import DEFAULTS
 from soak.client import Desk, Request, compose, open_client
-from soak.facts import Deadlines, EngineSample, Event, Message, Record, Retries, Scenario, TurnKey
+from soak.facts import ConversationKey, Deadlines, EngineSample, Event, Message, Record, Retries, Scenario, TurnKey
 from soak.plan import Plan
-from soak.replay import Arm, Clock, Gate, Meter, Replay, Switch, Tally, TurnRunner
+from soak.replay import Arm, Carrier, Clock, Gate, Live, Meter, PastTurn, Recorded, Replay, Switch, Tally, TurnRunner
 from soak.scrape import parse_metrics, poll
 from soak.store import HistoryWriter
+
+ARMS_DONE = "arms_done"
+"""The event that ends a sitting whose arms have had all their turns while others have still to come."""
 
 NEXT = "next"
 """What a sitting comes to whose arms are done while others have still to come."""
@@ -39,8 +43,9 @@ _STATES = {
 @dataclass(frozen=True, kw_only=True)
 class Sitting:
     """
-    All that one sitting starts from; `done`, `starts`, `used_s`, `tally` are what earlier sittings left, and `decider`
-    has seen their turns (None: the run does not end by its evidence). `more`: arms have still to come after these.
+    All that one sitting starts from; `done`, `over`, `past`, `starts`, `used_s`, `tally` are what earlier sittings left
+    (see `replay.Replay`), and `decider` has seen their turns (None: the run does not end by its evidence). `more`: arms
+    have still to come after these.
     """
 
     scenario: Scenario
@@ -50,6 +55,8 @@ class Sitting:
     audience: Audience
     clock: Clock
     done: frozenset[TurnKey] = frozenset()
+    over: frozenset[ConversationKey] = frozenset()
+    past: Callable[[TurnKey], PastTurn | None] = lambda _: None
     starts: Mapping[TurnKey, int] = field(default_factory=dict)
     used_s: float = 0.0
     tally: Tally = field(default_factory=Tally)
@@ -95,14 +102,19 @@ async def sit(sitting: Sitting) -> str:
     switch = Switch()
     async with AsyncExitStack() as stack:
         stack.enter_context(_interrupts(sitting, switch))
-        arms = {side.name: await stack.enter_async_context(_arm(sitting, side, switch)) for side in sitting.sides}
+        arms = {
+            side.name: await stack.enter_async_context(
+                open_arm(side, sitting.scenario, clock=sitting.clock, switch=switch, tell=sitting.tell)
+            )
+            for side in sitting.sides
+        }
         for arm in arms.values():
             await switch.unless_draining(_warm_up(sitting, arm))
         await stack.enter_async_context(_polling(sitting))
         await stack.enter_async_context(keeping(sitting.sides, sitting.tell, switch))
         await _replay(sitting, arms, switch)
     if sitting.more and switch.reason is None:
-        sitting.tell("arms_done", f"all turns sent to {', '.join(arms)}; the next arm follows")
+        sitting.tell(ARMS_DONE, f"all turns sent to {', '.join(arms)}; the next arm follows", arms=list(arms))
         return NEXT
     state = _STATES[switch.reason]
     sitting.tell("ended", state, state=state, reason=switch.reason)
@@ -110,21 +122,23 @@ async def sit(sitting: Sitting) -> str:
 
 
 @asynccontextmanager
-async def _arm(sitting: Sitting, side: Side, switch: Switch) -> AsyncIterator[Arm]:
-    """Open the connections of one arm, and close them."""
-    async with Desk(side.target) as desk, open_client(side.target, sitting.scenario.client) as client:
+async def open_arm(
+    side: Side, scenario: Scenario, *, clock: Clock, switch: Switch, tell: Callable[[str, str, str | None], None]
+) -> AsyncIterator[Arm]:
+    """Open the connections of one arm, and close them; `tell` hears of its server (kind, text, arm)."""
+    async with Desk(side.target) as desk, open_client(side.target, scenario.client) as client:
         gate = Gate(
             desk,
-            clock=sitting.clock,
+            clock=clock,
             switch=switch,
-            tell=lambda kind, text: sitting.tell(kind, text, side.name),
-            return_limit_s=sitting.scenario.server_return_s,
+            tell=lambda kind, text: tell(kind, text, side.name),
+            return_limit_s=scenario.server_return_s,
         )
         meter = Meter(
             desk,
             context_tokens=side.capabilities.context_tokens,
             counts_tokens=side.capabilities.counts_tokens,
-            min_room_tokens=sitting.scenario.min_room_tokens,
+            min_room_tokens=scenario.min_room_tokens,
         )
         try:
             yield Arm(
@@ -171,10 +185,19 @@ async def _replay(sitting: Sitting, arms: dict[str, Arm], switch: Switch) -> Non
         clock=sitting.clock,
         switch=switch,
         starts=sitting.starts,
+        carrier=_carrier_of(sitting),
         done=sitting.done,
+        over=sitting.over,
+        past=sitting.past,
         used_s=sitting.used_s,
         stop_if=stop_if,
     ).run()
+
+
+def _carrier_of(sitting: Sitting) -> Carrier:
+    """Return what carries conversations on, by the scenario's mode of replay."""
+    scenario = sitting.scenario
+    return Live(scenario, sitting.plan.episodes) if scenario.replay == "live" else Recorded(scenario)
 
 
 @asynccontextmanager
@@ -194,6 +217,8 @@ async def _polling(sitting: Sitting) -> AsyncIterator[None]:
                 every_s=sitting.scenario.scrape_every_s,
                 wall_clock=sitting.clock.wall,
                 stop=stop,
+                on_change=partial(_metrics_changed, sitting, side.name),
+                answered=page is not None,
             )
             tasks.append(asyncio.create_task(poller))
         try:
@@ -201,6 +226,13 @@ async def _polling(sitting: Sitting) -> AsyncIterator[None]:
         finally:
             stop.set()
             await asyncio.gather(*tasks)
+
+
+def _metrics_changed(sitting: Sitting, arm: str, failure: str | None) -> None:
+    if failure is None:
+        sitting.tell("metrics_back", "the engine's metrics page answers again", arm)
+    else:
+        sitting.tell("metrics_silent", f"the engine's metrics page gives no reading any more ({failure})", arm)
 
 
 @contextmanager

@@ -8,6 +8,7 @@ Read `summary.py` (one run), then `compare.py` (two arms).
 
 from soak.check.classes import ANY_FAILURE, CLASS_SETS
 from soak.check.compare import ArmHistory, Stated, compare
+from soak.check.conversations import ConversationFact
 from soak.check.deciding import Allowed, Decider, Decision
 from soak.check.engine import EngineDelta, deltas
 from soak.check.planning import Design, Pilot, PowerPlan, Question, pilot_of, plan_power
@@ -22,6 +23,7 @@ __all__ = [
     "SEVERITY",
     "Allowed",
     "ArmHistory",
+    "ConversationFact",
     "Decider",
     "Decision",
     "Design",

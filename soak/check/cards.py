@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from soak.check.pairing import ArmHistory, Pairing
+from soak.check.summary import client_notes
 from soak.check.turns import TurnFact
 from soak.check.wording import plural
 from soak.facts import Build, encode
@@ -29,6 +30,32 @@ def build_names(baseline: ArmHistory, candidate: ArmHistory) -> dict[str, str]:
     return {"baseline": _name(first, names), "candidate": _name(second, names)}
 
 
+def versions_of(baseline: ArmHistory, candidate: ArmHistory) -> str:
+    """Return what was compared in one line: what both builds share is said once; soak's version is part of it."""
+    first, second = baseline.card.build, candidate.card.build
+    told = [
+        _both(first.engine or "unknown engine", second.engine or "unknown engine"),
+        _both(first.version or "unknown version", second.version or "unknown version"),
+        _both(first.model, second.model),
+    ]
+    told += [_change(name, *values) for name, values in _differing(first, second).items()]
+    soak = _both(baseline.manifest.soak_version, candidate.manifest.soak_version)
+    return f"{' '.join(told[:3])}{''.join(f', {text}' for text in told[3:])}; soak {soak}"
+
+
+def _change(name: str, one: Any, other: Any) -> str:
+    """Return a setting's two values; of two mappings the parts in which they differ."""
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        parts = [part for part in {**one, **other} if one.get(part) != other.get(part)]
+        return ", ".join(_change(part, one.get(part), other.get(part)) for part in parts)
+    return f"{name} {_value(one)} → {_value(other)}"
+
+
+def _both(one: str, other: str) -> str:
+    """Return a word that stands for both arms, or both words."""
+    return one[:_SHOWN_MAX] if one == other else f"{one[:_SHOWN_MAX]} → {other[:_SHOWN_MAX]}"
+
+
 def same_run(baseline: ArmHistory, candidate: ArmHistory) -> bool:
     """Return whether both are arms of one run, so that they shared its time."""
     return baseline.manifest == candidate.manifest
@@ -41,6 +68,7 @@ def warnings_on(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
         *_environment_differences(baseline, candidate),
         *_capability_differences(baseline, candidate),
         *_restarts(baseline, candidate),
+        *(f"{note} ({side.label})" for side in (baseline, candidate) for note in client_notes(side.summary)),
     ]
 
 
@@ -77,11 +105,11 @@ def _name(build: Build, names: Sequence[str]) -> str:
 
 
 def _value(value: Any) -> str:
-    if value is None:
-        return "none"
+    if value is None or isinstance(value, bool):
+        return {None: "none", True: "on", False: "off"}[value]
     if isinstance(value, Mapping):
         return ",".join(f"{name}:{_value(part)}" for name, part in value.items())[:_SHOWN_MAX]
-    return encode(value).decode().strip('"')[:_SHOWN_MAX] if isinstance(value, bool | str) else str(value)[:_SHOWN_MAX]
+    return encode(value).decode().strip('"')[:_SHOWN_MAX] if isinstance(value, str) else str(value)[:_SHOWN_MAX]
 
 
 def _model_difference(first: Build, second: Build) -> list[str]:

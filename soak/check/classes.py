@@ -15,6 +15,7 @@ from soak.check.wording import TITLES
 from soak.facts import CLASSES, ClassComparison, Discordant, Events, Evidence, Needed, Rate
 from soak.facts.comparison import Result
 from soak.stats import (
+    ArmsInCluster,
     ClusterCounts,
     Interval,
     PairedCounts,
@@ -38,8 +39,11 @@ from soak.stats import (
     paired_test,
     permuted_difference,
     ratio_score,
+    swapped_clusters,
     turns_needed_paired,
     turns_needed_unpaired,
+    uneven_difference,
+    uneven_ratio,
     upper_bound,
 )
 
@@ -88,6 +92,8 @@ def compare_classes(
 def _compare(
     name: str, members: frozenset[str], pairing: Pairing, conversations: Sequence[Sequence[Pair]]
 ) -> _Compared:
+    if pairing.own_ways:
+        return _own_ways(members, pairing)
     if not pairing.pairs:
         return _unpaired(members, pairing)
     return _paired(name, pairing.events(members), course_of(conversations, members))
@@ -139,7 +145,7 @@ def _clustering_note(name: str, tested: PairedTest, events: int, hit: int, clust
     where = f"{TITLES[name]}: {events} in {hit} of {clusters} episodes"
     if tested.by_cluster:
         return f"{where}; they come together, so the unit is the episode and more episodes are needed, not more turns"
-    if events >= 4 and hit * 3 <= events:
+    if events >= 4 and hit * 3 <= events and hit * 2 <= clusters:
         return f"{where}: few episodes carry the evidence"
     return None
 
@@ -158,12 +164,31 @@ def _unpaired(members: frozenset[str], pairing: Pairing) -> _Compared:
     return _Compared(msgspec.structs.replace(figures, p_value=p_value, test=test))
 
 
+def _own_ways(members: frozenset[str], pairing: Pairing) -> _Compared:
+    """Compare arms that went their own ways in the same episodes: episode against episode, never turn against turn."""
+    first, second = (_cells(turns, members) for turns in pairing.finished())
+    baseline, candidate = (
+        (sum(events for events, _ in side.values()), sum(turns for _, turns in side.values()))
+        for side in (first, second)
+    )
+    clusters = [ArmsInCluster(*first[name][::-1], *second[name][::-1]) for name in sorted(first.keys() & second.keys())]
+    figures = _figures(baseline, candidate, uneven_difference(clusters), uneven_ratio(clusters))
+    p_value, test = swapped_clusters(clusters), "sign-flip over episodes of the arms' own conversations, two-sided"
+    hit = sum(cluster.baseline_events + cluster.candidate_events > 0 for cluster in clusters)
+    return _Compared(msgspec.structs.replace(figures, p_value=p_value, test=test, failing_episodes=hit))
+
+
 def _by_episode(turns: Sequence[TurnFact], members: frozenset[str]) -> list[tuple[int, int]]:
+    return list(_cells(turns, members).values())
+
+
+def _cells(turns: Sequence[TurnFact], members: frozenset[str]) -> dict[str, tuple[int, int]]:
+    """Return (events, turns) of each episode."""
     cells: dict[str, list[int]] = defaultdict(lambda: [0, 0])
     for turn in turns:
         cells[turn.key.episode][0] += turn.class_ in members
         cells[turn.key.episode][1] += 1
-    return [(events, count) for events, count in cells.values()]
+    return {episode: (events, count) for episode, (events, count) in cells.items()}
 
 
 def _figures(

@@ -2,13 +2,14 @@
 
 from collections.abc import Mapping
 
-from soak.check.cards import build_names, notes_on, same_build, same_run, warnings_on
+from soak.check.cards import build_names, notes_on, same_build, same_run, versions_of, warnings_on
 from soak.check.classes import ANY_FAILURE, compare_classes
+from soak.check.conversations import compare_conversations
 from soak.check.environment import card_difference, same_arm_warning
 from soak.check.latency import compare_goodput, compare_latency
 from soak.check.noise import noise_floor
 from soak.check.pairing import ArmHistory, Pairing, invalid_reasons, pair_up
-from soak.check.sentence import Telling, sentence_of
+from soak.check.sentence import Telling, details_of, sentence_of
 from soak.check.stated import Stated, terms_of
 from soak.check.survival import compare_survival
 from soak.check.trends import compare_drift, compare_trends
@@ -24,7 +25,8 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     Return the two arms side by side.
 
     Turns are paired by episode, turn and pass where both arms finished them; without any pair all finished turns are
-    compared unpaired. `stated` holds margins and limits said beforehand.
+    compared unpaired. Where the arms' own answers carried conversations on (live replay) turns are never paired: the
+    unit is the episode. `stated` holds margins and limits said beforehand.
 
     Verdict: *unknown* if `invalid` says anything; else *fail* if any class is a regression; *pass* if none is and the
     evidence is positive: a class improved, or all are equivalent; else *unknown*, for "no difference seen" is not
@@ -41,12 +43,21 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     notes = [*notes_on(baseline, candidate, pairing), *dependence_notes]
     clock = wall_clock(baseline, candidate, pairing, terms)
     cards = card_difference(baseline.card, candidate.card)
-    warnings, builds = warnings_on(baseline, candidate), build_names(baseline, candidate)
-    warnings += same_arm_warning(cards)
+    warnings = [*warnings_on(baseline, candidate), *same_arm_warning(cards)]
     noise = noise_floor(pairing, classes[ANY_FAILURE], clock) if same_build(baseline, candidate) else None
-    telling = Telling(
-        invalid=invalid, warnings=warnings, notes=notes, builds=builds, pairing=pairing, terms=terms, noise=noise
+    conversations = compare_conversations(
+        (baseline.conversations, baseline.turns), (candidate.conversations, candidate.turns)
     )
+    telling = Telling(
+        invalid=invalid,
+        warnings=warnings,
+        versions=versions_of(baseline, candidate),
+        pairing=pairing,
+        terms=terms,
+        noise=noise,
+        conversations=conversations,
+    )
+    verdict = _verdict(invalid, classes)
     return Comparison(
         baseline=baseline.label,
         candidate=candidate.label,
@@ -56,11 +67,13 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         classes=classes,
         wall_clock=clock,
         invalid=invalid,
-        verdict=_verdict(invalid, classes),
+        verdict=verdict,
+        verdict_by_evidence=verdict,
         sentence=sentence_of(classes, clock, telling),
+        details=details_of(classes, telling),
         notes=notes,
         warnings=warnings,
-        builds=builds,
+        builds=build_names(baseline, candidate),
         alpha=terms.alpha,
         margin=terms.margin,
         time_margin=terms.time_margin,
@@ -71,6 +84,7 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         drift=compare_drift(baseline, candidate, pairing),
         noise_floor=noise,
         cards=cards,
+        conversations=conversations,
     )
 
 

@@ -2,85 +2,91 @@
 
 import math
 from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
 from soak.check.pairing import ArmHistory, Pairing
 from soak.check.stated import Stated
 from soak.check.turns import TurnFact
 from soak.facts import Goodput, LatencyComparison, QuantileEstimate
-from soak.stats import cluster_mean, quantile_limits
+from soak.stats import cluster_mean, quantiles_limits
 
 _FRACTIONS = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
-_Value = tuple[float, bool]
-"""One turn's latency in milliseconds, and whether it is only known to be more than this."""
+class _Read(NamedTuple):
+    """One latency of an arm's turns in milliseconds (None: not measured); `cut`: only known to be more than this."""
 
-_Reader = Callable[[TurnFact], _Value | None]
+    ms: list[float | None]
+    cut: list[bool]
+
+
+_Reader = Callable[[Sequence[TurnFact]], _Read]
 
 
 def compare_latency(pairing: Pairing) -> dict[str, LatencyComparison]:
     """Return TTFT, TPOT and E2E of the finished turns of both arms, and their change over the pairs."""
-    return {name: _compare(reader, pairing) for name, reader in _READERS.items()}
+    arms = pairing.finished()  # the pairs' turns come first, in order
+    return {name: _compare(reader(arms[0]), reader(arms[1]), pairing) for name, reader in _READERS.items()}
 
 
-def _compare(reader: _Reader, pairing: Pairing) -> LatencyComparison:
-    read = [[reader(turn) for turn in turns] for turns in pairing.finished()]  # the pairs' turns come first, in order
-    ratio = _ratio(pairing, *read)
-    first, second = ([value for value in values if value is not None] for values in read)
+def _compare(first: _Read, second: _Read, pairing: Pairing) -> LatencyComparison:
+    ratio = _ratio(first, second, pairing)
+    (baseline, below), (candidate, above) = _split(first), _split(second)
     return LatencyComparison(
-        baseline=_quantiles(first),
-        candidate=_quantiles(second),
-        baseline_turns=len(first),
-        candidate_turns=len(second),
-        baseline_censored=sum(above for _, above in first),
-        candidate_censored=sum(above for _, above in second),
+        baseline=_quantiles(baseline, below),
+        candidate=_quantiles(candidate, above),
+        baseline_turns=len(baseline) + len(below),
+        candidate_turns=len(candidate) + len(above),
+        baseline_censored=len(below),
+        candidate_censored=len(above),
         ratio=ratio[0] if ratio else None,
         ratio_ci95=ratio[1] if ratio else None,
     )
 
 
-def _quantiles(values: Sequence[_Value]) -> dict[str, QuantileEstimate]:
-    known = [ms for ms, above in values if not above]
-    cut = [ms for ms, above in values if above]
-    found = {name: quantile_limits(known, cut, fraction) for name, fraction in _FRACTIONS.items()}
+def _split(read: _Read) -> tuple[list[float], list[float]]:
+    """Return the values that were measured, and those that were cut."""
+    measured = [ms for ms, cut in zip(*read, strict=True) if ms is not None and not cut]
+    return measured, [ms for ms, cut in zip(*read, strict=True) if cut and ms is not None]
+
+
+def _quantiles(known: Sequence[float], cut: Sequence[float]) -> dict[str, QuantileEstimate]:
+    found = quantiles_limits(known, cut, list(_FRACTIONS.values()))
     return {
         name: QuantileEstimate(value=limits.value, low95=limits.low, high95=limits.high)
-        for name, limits in found.items()
+        for name, limits in zip(_FRACTIONS, found, strict=True)
     }
 
 
-def _ratio(
-    pairing: Pairing, baseline: Sequence[_Value | None], candidate: Sequence[_Value | None]
-) -> tuple[float, tuple[float, float] | None] | None:
+def _ratio(baseline: _Read, candidate: _Read, pairing: Pairing) -> tuple[float, tuple[float, float] | None] | None:
     """Return the geometric mean of candidate/baseline over pairs with both values, and its interval by episode."""
-    logs, episodes = [], []
-    numbers: dict[str, int] = {}
-    for pair, first, second in zip(pairing.pairs, baseline, candidate, strict=False):
-        if first and second and not (first[1] or second[1]) and first[0] > 0 and second[0] > 0:
-            logs.append(math.log(second[0] / first[0]))
-            episodes.append(numbers.setdefault(pair.baseline.key.episode, len(numbers)))
-    mean = cluster_mean(logs, episodes)
+    both = [
+        (math.log(second / first), episode)
+        for first, second, cut, other, episode in zip(
+            baseline.ms, candidate.ms, baseline.cut, candidate.cut, pairing.episodes, strict=False
+        )
+        if first and second and not cut and not other
+    ]
+    mean = cluster_mean([log for log, _ in both], [episode for _, episode in both])
     if mean is None:
         return None
     limits = mean.interval
     return math.exp(mean.value), None if limits is None else (math.exp(limits.low), math.exp(limits.high))
 
 
-def _ttft(turn: TurnFact) -> _Value | None:
+def _ttft(turns: Sequence[TurnFact]) -> _Read:
     """A turn that was given up before its first token waited at least that long."""
-    if turn.ttft_ms is not None:
-        return turn.ttft_ms, False
-    return (turn.e2e_ms, True) if turn.censored and turn.e2e_ms is not None else None
+    cut = [turn.ttft_ms is None and turn.censored for turn in turns]
+    return _Read([turn.e2e_ms if unseen else turn.ttft_ms for turn, unseen in zip(turns, cut, strict=True)], cut)
 
 
-def _tpot(turn: TurnFact) -> _Value | None:
-    return None if turn.tpot_ms is None else (turn.tpot_ms, False)
+def _tpot(turns: Sequence[TurnFact]) -> _Read:
+    return _Read([turn.tpot_ms for turn in turns], [False] * len(turns))
 
 
-def _e2e(turn: TurnFact) -> _Value | None:
-    if turn.e2e_ms is None or not (turn.answered or turn.censored):
-        return None
-    return turn.e2e_ms, turn.censored
+def _e2e(turns: Sequence[TurnFact]) -> _Read:
+    ms = [turn.e2e_ms if turn.answered or turn.censored else None for turn in turns]
+    return _Read(ms, [turn.censored for turn in turns])
 
 
 _READERS: dict[str, _Reader] = {"ttft_ms": _ttft, "tpot_ms": _tpot, "e2e_ms": _e2e}

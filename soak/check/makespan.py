@@ -19,6 +19,7 @@ from soak.facts import Makespan
 from soak.stats import quantile
 
 _Conversation = tuple[str, int]
+_Conversations = dict[_Conversation, list[TurnFact]]
 
 
 class _Schedule(NamedTuple):
@@ -33,16 +34,16 @@ def makespan_of(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -
     timed = [pair for pair in pairing.pairs if pair.baseline.turn_s is not None and pair.candidate.turn_s is not None]
     if not timed:
         return None
-    arms = [[pair.baseline for pair in timed], [pair.candidate for pair in timed]]
+    arms = [_conversations([pair.baseline for pair in timed]), _conversations([pair.candidate for pair in timed])]
     in_flight = _in_flight(baseline, arms)
     pauses = not same_run(baseline, candidate)
-    first, second = (_schedule(turns, in_flight, pauses=pauses) for turns in arms)
+    first, second = (_schedule(conversations, in_flight, pauses=pauses) for conversations in arms)
     if not (first.without_garbage_s and second.without_garbage_s and first.whole_s):
         return None
     change, without = second.whole_s - first.whole_s, second.without_garbage_s - first.without_garbage_s
     return Makespan(
         in_flight=in_flight,
-        conversations=len({conversation_of(turn) for turn in arms[0]}),
+        conversations=len(arms[0]),
         baseline_s=first.whole_s,
         candidate_s=second.whole_s,
         ratio=second.whole_s / first.whole_s,
@@ -55,15 +56,17 @@ def makespan_of(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -
     )
 
 
-def _in_flight(baseline: ArmHistory, arms: Iterable[Sequence[TurnFact]]) -> int:
+def _in_flight(baseline: ArmHistory, arms: Iterable[_Conversations]) -> int:
     """Return how many conversations were open at once at most, not above what the scenario allows."""
-    return min(max(_open_at_once(turns) for turns in arms), scenario_of(baseline.manifest).load.in_flight)
+    return min(
+        max(_open_at_once(conversations) for conversations in arms), scenario_of(baseline.manifest).load.in_flight
+    )
 
 
-def _open_at_once(turns: Sequence[TurnFact]) -> int:
+def _open_at_once(conversations: _Conversations) -> int:
     """Return the largest number of conversations between their first start and last end at the same time."""
     steps: list[tuple[float, int]] = []
-    for own in _conversations(turns).values():
+    for own in conversations.values():
         steps += [(own[0].started_at, 1), (own[-1].started_at + _seconds(own[-1]), -1)]
     highest = at_once = 0
     for _, step in sorted(steps):
@@ -72,9 +75,8 @@ def _open_at_once(turns: Sequence[TurnFact]) -> int:
     return max(highest, 1)
 
 
-def _schedule(turns: Sequence[TurnFact], in_flight: int, *, pauses: bool) -> _Schedule:
-    conversations = _conversations(turns)
-    usual_s = quantile([_seconds(turn) for turn in turns if turn.class_ == "ok"], 0.5)
+def _schedule(conversations: _Conversations, in_flight: int, *, pauses: bool) -> _Schedule:
+    usual_s = quantile([_seconds(turn) for own in conversations.values() for turn in own if turn.class_ == "ok"], 0.5)
     whole = {name: sum(map(_seconds, own)) for name, own in conversations.items()}
     mended = {name: sum(_mended(turn, usual_s) for turn in own) for name, own in conversations.items()}
     if pauses:  # in a run of two arms the gaps between one arm's turns hold the other's
@@ -92,7 +94,7 @@ def list_makespan(lengths: Mapping[_Conversation, float], in_flight: int) -> flo
     return max(places)
 
 
-def _conversations(turns: Sequence[TurnFact]) -> dict[_Conversation, list[TurnFact]]:
+def _conversations(turns: Iterable[TurnFact]) -> _Conversations:
     """Return each conversation's turns in the order of their starts, conversations in the order they began."""
     found: dict[_Conversation, list[TurnFact]] = defaultdict(list)
     for turn in turns:
@@ -116,6 +118,7 @@ def _seconds(turn: TurnFact) -> float:
     return turn.turn_s or 0.0
 
 
-def _observed_s(turns: Sequence[TurnFact]) -> float:
+def _observed_s(conversations: _Conversations) -> float:
     """Return the seconds from the first start to the last end."""
+    turns = [turn for own in conversations.values() for turn in own]
     return max(turn.started_at + _seconds(turn) for turn in turns) - min(turn.started_at for turn in turns)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from soak.check.engine import EngineDelta
-from soak.check.turns import SEVERITY, TurnFact, reason_kind
+from soak.check.turns import SEVERITY, TurnFact, reason_kinds
 from soak.facts import CLASSES, PrefixCache, Quantiles, Speculation, TokenCounts, TurnCounts, WorstTurn
 from soak.stats import quantile, upper_bound
 
@@ -108,7 +108,7 @@ def kind_counts(turns: Iterable[TurnFact]) -> dict[str, int]:
 
 def skipped_reasons(turns: Iterable[TurnFact]) -> dict[str, int]:
     """Return the kinds of reason for which turns were skipped, the most frequent first; beyond twenty under "other"."""
-    kinds = Counter(reason_kind(turn.reason) for turn in turns if turn.outcome == "skipped")
+    kinds = reason_kinds(turn.reason for turn in turns if turn.outcome == "skipped")
     shown = dict(kinds.most_common(_REASON_KINDS))
     rest = kinds.total() - sum(shown.values())
     return {**shown, "other": rest} if rest else shown

@@ -1,9 +1,11 @@
 """Two arms' turns side by side: pairs by episode, turn and pass, and whether the two runs may be compared at all."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any, NamedTuple
 
+from soak.check.conversations import ConversationFact
 from soak.check.summary import MAX_INDETERMINATE, MAX_SKIPPED
 from soak.check.turns import TurnFact
 from soak.check.wording import percent
@@ -17,6 +19,7 @@ MAX_ONE_SIDED = 0.1
 # watches it (budget, drain_s, server_return_s, scrape_every_s), warms it up, or is said of its result.
 _MUST_MATCH = (
     "replay",
+    "live",
     "tools",
     "sampling",
     "load",
@@ -32,6 +35,8 @@ _MUST_MATCH = (
     "classify",
 )
 _NAMES = {
+    "replay": "modes of replay",
+    "live": "settings of live replay",
     "tools": "tool mode",
     "think_time": "think time",
     "extra_body": "extra request fields",
@@ -50,7 +55,8 @@ class ArmHistory:
 
     `label` is what the output calls it; `turns` are its planned turns' ends. `engine_starts_at`: when the engine's
     processes began (UTC epoch seconds), as far as its metrics told. `requests`: the digest of what was sent for each
-    turn (`facts.Started.request`, of its last start), as far as it is known.
+    turn (`facts.Started.request`, of its last start), as far as it is known. `conversations`: those that came to their
+    end, where turns were made at run time.
     """
 
     label: str
@@ -60,6 +66,7 @@ class ArmHistory:
     summary: ArmSummary
     engine_starts_at: tuple[float, ...] = ()
     requests: Mapping[TurnKey, str] = field(default_factory=dict)
+    conversations: Sequence[ConversationFact] = ()
 
     @property
     def card(self) -> ArmCard:
@@ -80,7 +87,9 @@ class Pair(NamedTuple):
 class Pairing(NamedTuple):
     """
     `pairs` by episode, pass and turn; finished turns without a partner; `one_sided`: the partner was skipped or broken
-    off; `places`: where each pair stands, for the statistics.
+    off; `places`: where each pair stands, for the statistics; `episodes`: the number of each pair's episode.
+    `own_ways`: the arms' own answers carried conversations on, so that no turn has a partner, and only whole episodes
+    can be compared.
     """
 
     pairs: list[Pair]
@@ -88,6 +97,8 @@ class Pairing(NamedTuple):
     candidate_alone: list[TurnFact]
     one_sided: int
     places: PairedTurns
+    episodes: list[int]
+    own_ways: bool = False
 
     @property
     def clusters(self) -> int:
@@ -127,15 +138,28 @@ def conversation_of(turn: TurnFact) -> tuple[str, int]:
 
 
 def pair_up(baseline: ArmHistory, candidate: ArmHistory) -> Pairing:
-    """Return both arms' turns, paired where both finished the same episode, turn and pass."""
+    """Return both arms' turns, paired where both finished the same episode, turn and pass; live turns never are."""
+    if any(side.manifest.scenario.get("replay", "recorded") != "recorded" for side in (baseline, candidate)):
+        own = [[turn for turn in side.turns if turn.finished] for side in (baseline, candidate)]
+        return Pairing([], own[0], own[1], 0, PairedTurns([], [], []), [], own_ways=True)
     first, second = _turns(baseline), _turns(candidate)
     both = [key for key, turn in first.items() if turn.finished and key in second and second[key].finished]
-    both.sort(key=lambda key: (key[0], key[2], key[1]))
+    both.sort(key=itemgetter(0, 2, 1))
     paired = set(both)
-    alone = [[turns[k] for k in sorted(turns) if turns[k].finished and k not in paired] for turns in (first, second)]
+    alone = [
+        [turns[key] for key in sorted(key for key, turn in turns.items() if turn.finished and key not in paired)]
+        for turns in (first, second)
+    ]
     one_sided = sum(turn.key.pair in second for turn in alone[0]) + sum(turn.key.pair in first for turn in alone[1])
     places = PairedTurns([key[0] for key in both], [(key[0], key[2]) for key in both], [key[1] for key in both])
-    return Pairing([Pair(first[key], second[key]) for key in both], alone[0], alone[1], one_sided, places)
+    pairs = [Pair(first[key], second[key]) for key in both]
+    return Pairing(pairs, alone[0], alone[1], one_sided, places, episode_numbers(key[0] for key in both))
+
+
+def episode_numbers(episodes: Iterable[str]) -> list[int]:
+    """Return a number for each of these episodes, equal for equal ones, counted from 0 in the order they come."""
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(episode, len(numbers)) for episode in episodes]
 
 
 def _turns(side: ArmHistory) -> dict[tuple[str, int, int], TurnFact]:
@@ -163,7 +187,10 @@ def _plan_differences(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
         reasons.append(f"different seeds ({first.seed} and {second.seed}): the plans are not the same")
     if baseline.card.tool_mode != candidate.card.tool_mode:
         reasons.append(f"different tool modes: {baseline.card.tool_mode} and {candidate.card.tool_mode}")
+    live = all(run.scenario.get("replay", "recorded") != "recorded" for run in (first, second))
     for name in _MUST_MATCH:
+        if name == "live" and not live:
+            continue  # says nothing where turns are replayed as recorded
         one, other = first.scenario.get(name), second.scenario.get(name)
         if one != other:
             reasons.append(f"different {_NAMES.get(name, name)}: {_difference(one, other)}")

@@ -1,16 +1,19 @@
 """The paragraph a maintainer can paste: what was counted, what it is worth, what would settle it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from soak.check.classes import ANY_FAILURE
 from soak.check.pairing import Pairing
 from soak.check.stated import Terms
 from soak.check.wording import TITLES, duration, percent, percent_up, plural, rounded_up, two_digits
-from soak.facts import ClassComparison, Evidence, Makespan, Needed, NoiseFloor, WallClock
+from soak.facts import ClassComparison, ConversationsCompared, Evidence, Makespan, Needed, NoiseFloor, WallClock
 from soak.stats import upper_bound
 
 _FIRST = "garbage_loop"
+_LINE = 200
 _CHANGE_SHOWN_S = 1.0
+_SHARES_TOLD = 2
 _DESIGN_EFFECT_TOLD = 1.2
 _PARTS = {
     "tokens": "longer or shorter answers",
@@ -23,34 +26,105 @@ _PARTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """What the paragraph needs besides the numbers."""
+    """What the paragraph needs besides the numbers; `versions` names the builds."""
 
     invalid: Sequence[str]
     warnings: Sequence[str]
-    notes: Sequence[str]
-    builds: Mapping[str, str]
+    versions: str
     pairing: Pairing
     terms: Terms
     noise: NoiseFloor | None
+    conversations: ConversationsCompared | None = None
 
 
 def sentence_of(classes: Mapping[str, ClassComparison], clock: WallClock, telling: Telling) -> str:
-    """Return one paragraph: what voids or clouds it, garbage loops, other classes seen, time, notes, builds."""
-    pairing, terms = telling.pairing, telling.terms
-    unit = f"paired turns in {pairing.clusters} episodes" if pairing.pairs else "turns (unpaired)"
-    parts = [f"No conclusion may be drawn: {'; '.join(telling.invalid)}."] if telling.invalid else []
-    parts += [_as_sentence(warning) for warning in telling.warnings]
-    parts.append(_class_text(_FIRST, classes[_FIRST], unit, terms))
-    others = [name for name in classes if name not in (_FIRST, "any_failure")]
-    parts += [
-        _class_text(name, classes[name], unit.split(" in ")[0], terms)
-        for name in others
-        if classes[name].baseline.events + classes[name].candidate.events
+    """
+    Return one short paragraph: what voids or clouds it, the headline question, other classes, time, builds.
+
+    The headline is garbage loops. Another class is told as fully only where something may be said of it, and failures
+    of any class only where it may be of none by itself; the rest is in `details_of`.
+    """
+    others = {name: found for name, found in classes.items() if name not in (_FIRST, ANY_FAILURE) and _events(found)}
+    decided = [name for name, found in others.items() if _decided(found)]
+    if not decided and not _decided(classes[_FIRST]) and _decided(classes[ANY_FAILURE]):
+        decided = [ANY_FAILURE]
+    parts = [
+        *_clouds(telling),
+        _class_text(_FIRST, classes[_FIRST], _unit(telling.pairing), telling.terms),
+        *(_class_text(name, classes[name], "", telling.terms) for name in decided),
+        _others_text({name: found for name, found in others.items() if name not in decided}),
+        *_conversation_texts(telling.conversations),
+        _time_text(clock),
+        _noise_text(telling.noise),
+        f"Builds: {_shortened(telling.versions, _LINE)}.",
     ]
-    parts += [text for text in (_time_text(clock), _makespan_text(clock.makespan), _noise_text(telling.noise)) if text]
-    parts += [_as_sentence(note) for note in telling.notes]
-    parts.append(f"Builds: {telling.builds['baseline']} → {telling.builds['candidate']}.")
-    return " ".join(parts)
+    return " ".join(part for part in parts if part)
+
+
+def details_of(classes: Mapping[str, ClassComparison], telling: Telling) -> list[str]:
+    """Return what the paragraph leaves out: what each other class that occurred is worth, and what would settle it."""
+    unit = _unit(telling.pairing).split(" in ")[0]
+    seen = [name for name, found in classes.items() if name != ANY_FAILURE and _events(found)]
+    told = [name for name in seen if name != _FIRST] + [ANY_FAILURE] * (len(seen) > 1)
+    return [_class_text(name, classes[name], unit, telling.terms) for name in told]
+
+
+def _unit(pairing: Pairing) -> str:
+    if pairing.own_ways:
+        return f"turns in {pairing.clusters} episodes, which each arm carried on with its own answers"
+    return f"paired turns in {pairing.clusters} episodes" if pairing.pairs else "turns (unpaired)"
+
+
+def _events(found: ClassComparison) -> int:
+    return found.baseline.events + found.candidate.events
+
+
+def _decided(found: ClassComparison) -> bool:
+    return found.result in ("improvement", "regression")
+
+
+def _clouds(telling: Telling) -> Iterator[str]:
+    """Yield what must be read before any number: the first reason of each kind, and how many more there are."""
+    if telling.invalid:
+        yield f"No conclusion may be drawn: {_first(telling.invalid)}."
+    if telling.warnings:
+        yield _as_sentence(_first(telling.warnings))
+    if telling.noise is not None:
+        yield "Both arms ran the same build (A/A): what differs is the noise floor."
+
+
+def _first(texts: Sequence[str]) -> str:
+    more = f" (and {len(texts) - 1} more)" if len(texts) > 1 else ""
+    return f"{_shortened(texts[0], _LINE)}{more}"
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"
+
+
+def _others_text(others: Mapping[str, ClassComparison]) -> str:
+    """Return the counts of the other classes that occurred, and what may be said of them: nothing, or equivalent."""
+    told = [f"{TITLES[name]} {found.baseline.events} → {found.candidate.events}" for name, found in others.items()]
+    if not told:
+        return ""
+    same = all(found.result == "equivalent" for found in others.values())
+    return _as_sentence(f"{', '.join(told)}: {'equivalent' if same else 'not distinguishable from no change'}")
+
+
+def _conversation_texts(found: ConversationsCompared | None) -> list[str]:
+    """Return loops across turns, and turns per task, of conversations that the arms carried on themselves."""
+    if found is None:
+        return []
+    first, second = found.baseline, found.candidate
+    loops = f"Conversation loops {first.loops} of {first.ended} → {second.loops} of {plural(second.ended, 'task')}"
+    texts = [f"{loops} (p = {two_digits(found.p_loops)} by sign-flip over episodes)." if found.p_loops else f"{loops}."]
+    if first.turns is not None and second.turns is not None:
+        ratio = ""
+        if found.turns_ratio is not None and found.turns_ratio_ci95 is not None:
+            low, high = (two_digits(limit) for limit in found.turns_ratio_ci95)
+            ratio = f" (total ratio {two_digits(found.turns_ratio)}, 95 % {low}–{high})"
+        texts.append(f"Turns per task, median: {first.turns.p50:g} → {second.turns.p50:g}{ratio}.")
+    return texts
 
 
 def _as_sentence(text: str) -> str:
@@ -60,7 +134,8 @@ def _as_sentence(text: str) -> str:
 def _class_text(name: str, found: ClassComparison, unit: str, terms: Terms) -> str:
     title = TITLES[name]
     turns = _turns_text(found)
-    counts = f"{title[0].upper()}{title[1:]} {found.baseline.events} → {found.candidate.events} of {turns} {unit}"
+    counts = f"{title[0].upper()}{title[1:]} {found.baseline.events} → {found.candidate.events}"
+    counts += f" of {turns} {unit}" if unit else ""
     if found.baseline.events + found.candidate.events == 0:
         return f"{counts}{_none_seen(found)}{_equivalence(found, terms.margin)}."
     by_evidence = terms.decide is not None and found.evidence is not None
@@ -103,7 +178,7 @@ def _effect(found: ClassComparison) -> str:
 def _p_text(found: ClassComparison) -> str:
     if found.p_value is None:
         return ""
-    test = found.test.split(",")[0]
+    test = found.test.split(",")[0].removesuffix(" on paired turns")
     adjusted = found.p_adjusted
     corrected = adjusted is not None and adjusted != found.p_value
     more = f", {two_digits(adjusted)} corrected for the classes tested" if corrected and adjusted is not None else ""
@@ -149,55 +224,52 @@ def _visible(found: ClassComparison, needed: Needed) -> str:
 
 
 def _time_text(clock: WallClock) -> str:
+    """Return the turn time, its ratio, and the classes that made most of the change; the rest is a detail."""
     if clock.baseline_s is None or clock.candidate_s is None or clock.ratio is None:
         return ""
+    bound = {"at_least": "at least ", "at_most": "at most "}.get(clock.bound, "")
     limits = f", 95 % {two_digits(clock.ci95[0])}–{two_digits(clock.ci95[1])}" if clock.ci95 else ""
     text = (
-        f"Turn time of the paired turns {duration(clock.baseline_s)} → {duration(clock.candidate_s)}"
-        f" (ratio {two_digits(clock.ratio)}{limits})"
+        f"Turn time {duration(clock.baseline_s)} → {duration(clock.candidate_s)}"
+        f" (ratio {bound}{two_digits(clock.ratio)}{limits})"
     )
-    if clock.result == "equivalent":
+    if clock.bound == "unknown":
+        text += ", cut in both arms, so the ratio may lie on either side"
+    elif clock.result == "equivalent":
         text += ", equivalent within the stated margin"
     elif clock.ci95 is not None and clock.ci95[0] <= 1 <= clock.ci95[1]:
         text += ", not distinguishable from no change"
-    return text + _explained(clock) + "."
+    shares = _shares(clock.explained_by)
+    return f"{text}{': ' if shares else ''}{', '.join(shares)}{_cause(clock)}{_span_text(clock.makespan)}."
 
 
-def _explained(clock: WallClock) -> str:
-    shares = sorted(clock.explained_by.items(), key=lambda item: -abs(item[1]))
-    told = [f"{_signed(s)} in {TITLES[name]}" for name, s in shares if abs(s) >= _CHANGE_SHOWN_S]
-    text = f"; of the change {', '.join(told)}" if told else ""
-    parts = sorted(clock.explained_by_part.items(), key=lambda item: -abs(item[1]))
-    by_part = [f"{_signed(s)} by {_PARTS[name]}" for name, s in parts if abs(s) >= _CHANGE_SHOWN_S]
-    text += f"; {', '.join(by_part)}" if by_part else ""
-    if clock.ratio_ok is not None and len(clock.explained_by) > 1:
-        limits = (
-            f" ({two_digits(clock.ratio_ok_ci95[0])}–{two_digits(clock.ratio_ok_ci95[1])})"
-            if clock.ratio_ok_ci95
-            else ""
-        )
-        text += f"; ratio {two_digits(clock.ratio_ok)}{limits} over pairs in which both turns are ok"
-    if clock.censored_pairs:
-        text += f"; {plural(clock.censored_pairs, 'pair')} cut by a limit, with times that are lower bounds"
-        text += {"at_least": ", so the ratio is at least this", "at_most": ", so the ratio is at most this"}.get(
-            clock.bound, ", in both arms, so the ratio may lie on either side"
-        )
-    return text
+def _span_text(span: Makespan | None) -> str:
+    """Return what became of the time from first to last turn; nothing with one conversation in flight."""
+    if span is None or span.in_flight < 2:
+        return ""
+    return (
+        f"; with {span.in_flight} conversations at once {duration(span.baseline_s)} → {duration(span.candidate_s)}"
+        " from first to last"
+    )
+
+
+def _shares(by_class: Mapping[str, float]) -> list[str]:
+    """Return the classes that made most of a change and how much each, the largest first."""
+    ranked = sorted(by_class.items(), key=lambda item: -abs(item[1]))[:_SHARES_TOLD]
+    return [f"{_signed(s)} in {TITLES[name]}" for name, s in ranked if abs(s) >= _CHANGE_SHOWN_S]
+
+
+def _cause(clock: WallClock) -> str:
+    """Return whether it was longer answers, speed or something else, where one of them made most of a change."""
+    parts = clock.explained_by_part
+    name = max(parts, key=lambda name: abs(parts[name]), default=None)
+    if name is None or abs(parts[name]) < max(sum(map(abs, parts.values())) / 2, _CHANGE_SHOWN_S):
+        return ""
+    return f", most of it by {_PARTS[name]}"
 
 
 def _signed(seconds: float) -> str:
     return f"{'+' if seconds > 0 else '−'}{duration(abs(seconds))}"
-
-
-def _makespan_text(span: Makespan | None) -> str:
-    """Return what the turns take from first to last, with garbage and without; nothing with one in flight."""
-    if span is None or span.in_flight < 2:
-        return ""
-    return (
-        f"With {span.in_flight} conversations in flight these turns take {duration(span.baseline_s)} →"
-        f" {duration(span.candidate_s)} from first to last by simulation, without garbage loops"
-        f" {duration(span.baseline_without_garbage_s)} → {duration(span.candidate_without_garbage_s)}."
-    )
 
 
 def _noise_text(noise: NoiseFloor | None) -> str:

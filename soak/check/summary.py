@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from soak.check.conversations import ConversationFact, conversation_sentences, measure_conversations
 from soak.check.engine import EngineDelta, deltas
 from soak.check.measures import (
     busy_s,
@@ -27,11 +28,12 @@ from soak.check.thresholds import broken_stop, thresholds_opinion
 from soak.check.turns import UNJUDGED, TurnFact
 from soak.check.validity import Validity, validity
 from soak.check.verdicts import Opinion, merge, sorted_reasons
-from soak.check.wording import events_sentence, number, percent, plural
+from soak.check.wording import duration, events_sentence, number, percent, plural
 from soak.errors import RunFolderError
 from soak.facts import (
     ArmCard,
     ArmSummary,
+    Conversations,
     EngineSample,
     EnvironmentCard,
     Event,
@@ -47,6 +49,8 @@ MAX_INDETERMINATE = 0.1
 MAX_SKIPPED = 0.5
 """Above this share of planned turns that could not be sent, an arm is unknown: most of the question was not asked."""
 
+_EMBEDDED = "local"  # the target as given
+
 MAX_LOOP_LAG_MS = 250.0
 """Where our own event loop ran later than this, or than half the median time to the first token, it shows in times."""
 
@@ -58,6 +62,7 @@ class HistoryView:
 
     `turns`: the last word on each turn. `samples`: engine samples per arm, oldest first. `open_starts`: turns per arm
     that were started and have no end. `repeated_starts`: starts per arm that were broken off and offered again.
+    `conversations`: those of each arm that came to their end, where turns were made at run time.
     """
 
     turns: Sequence[TurnFact]
@@ -65,6 +70,7 @@ class HistoryView:
     open_starts: Mapping[str, int] = field(default_factory=dict)
     repeated_starts: Mapping[str, int] = field(default_factory=dict)
     events: Sequence[Event] = ()
+    conversations: Mapping[str, Sequence[ConversationFact]] = field(default_factory=dict)
 
 
 def summarise(
@@ -98,7 +104,9 @@ def summarise(
             *_ask(scenario, arm, state),
             *_course(history, card.name, turns[card.name]),
             *_left_over(scenario, history, arm, state),
-            Opinion("pass", (*valid.states, *_client_notes(arm), *valid.notes)),
+            *_too_deep(card, arm),
+            *_carried_on(arm, scenario, state),
+            Opinion("pass", (*valid.states, *client_notes(arm), *valid.notes)),
         ]
     return Summary(
         run=run,
@@ -139,7 +147,7 @@ def _measure(
     valid = _validity(card, scenario, samples, delta, turns)
     counts = turn_counts(
         turns,
-        planned=plan.turns,
+        planned=plan.turns if scenario.replay == "recorded" else 0,  # live, what is reached is what was planned
         open_starts=history.open_starts.get(card.name, 0),
         repeated_starts=history.repeated_starts.get(card.name, 0),
     )
@@ -171,8 +179,17 @@ def _measure(
         kinds=kind_counts(turns),
         engine=engine_figures(delta),
         worst=worst_turns(turns),
+        conversations=_conversations(card, scenario, history, turns),
     )
     return arm, valid
+
+
+def _conversations(
+    card: ArmCard, scenario: Scenario, history: HistoryView, turns: list[TurnFact]
+) -> Conversations | None:
+    if scenario.replay == "recorded":
+        return None
+    return measure_conversations(history.conversations.get(card.name, ()), turns)
 
 
 def _course(history: HistoryView, arm: str, turns: Sequence[TurnFact]) -> list[Opinion]:
@@ -189,9 +206,28 @@ def _course(history: HistoryView, arm: str, turns: Sequence[TurnFact]) -> list[O
         (unjudged, f"{plural(unjudged, 'turn')} finished without a judgement (counted as indeterminate)"),
     )
     opinions = [Opinion("unknown", (text,)) for times, text in told if times]
+    opinions += [Opinion("pass", (text,)) for text in _unread(history.events, arm)]
     if resumes:
         opinions.append(Opinion("pass", (f"the run was resumed {plural(len(resumes), 'time')}",)))
     return opinions
+
+
+def _unread(events: Sequence[Event], arm: str) -> list[str]:
+    """Return for how long the engine's metrics page was silent, and what that leaves open."""
+    silent_s, times, since = 0.0, 0, None
+    for event in events:
+        if event.kind == "metrics_silent" and event.arm == arm:
+            times, since = times + 1, event.at
+        elif since is not None and (event.kind == "ended" or (event.kind == "metrics_back" and event.arm == arm)):
+            silent_s, since = silent_s + event.at - since, None
+        elif event.kind == "resumed":  # when the sitting before was killed is not known
+            since = None
+    if not times:
+        return []
+    return [
+        f"the engine's metrics page was silent {plural(times, 'time')}, for {duration(silent_s)} in all: acceptance,"
+        " cache hits and what is concluded from their counters miss what changed in that time"
+    ]
 
 
 def _restarts(samples: Sequence[EngineSample], resumes: Sequence[float]) -> int:
@@ -212,7 +248,33 @@ def _left_over(scenario: Scenario, history: HistoryView, arm: ArmSummary, state:
     return [Opinion("unknown", (f"{plural(left, 'planned turn')} {'was' if left == 1 else 'were'} never reached",))]
 
 
-def _client_notes(arm: ArmSummary) -> tuple[str, ...]:
+def _too_deep(card: ArmCard, arm: ArmSummary) -> list[Opinion]:
+    """Return why the embedded build could not be sent most of the turns: nothing is broken, its model is small."""
+    context = card.capabilities.context_tokens if card.capabilities else None
+    deep = sum(turns for reason, turns in arm.skipped_reasons.items() if "context" in reason)
+    if card.given_target != _EMBEDDED or context is None or deep <= MAX_SKIPPED * arm.turns.planned:
+        return []
+    text = (
+        f"{deep} of the skipped turns are deeper than the {context:,} tokens that the embedded model holds: expected"
+        " with it, and no fault of the build; a server with a larger context is sent these turns too"
+    )
+    return [Opinion("unknown", (text,))]
+
+
+def _carried_on(arm: ArmSummary, scenario: Scenario, state: str) -> list[Opinion]:
+    """Return what came of conversations that the model's own answers carried on."""
+    found = arm.conversations
+    if found is None:
+        return []
+    said = [Opinion("pass", (f"{scenario.replay} replay: its counts say nothing beside those of recorded replay",))]
+    said.append(Opinion("pass", conversation_sentences(found)))
+    counted = scenario.budget.turns is not None or scenario.budget.passes is not None
+    if counted and state == "complete" and found.ended < found.begun:
+        said.append(Opinion("unknown", (f"{plural(found.begun - found.ended, 'conversation')} never came to an end",)))
+    return said
+
+
+def client_notes(arm: ArmSummary) -> tuple[str, ...]:
     """Return what our own side had to do with the times: retries, and an event loop that ran late."""
     notes = []
     if arm.retried_turns:
@@ -299,7 +361,18 @@ def _classes(_scenario: Scenario, arm: ArmSummary, _state: str) -> Opinion:
     if arm.turns.max_tokens * 2 > arm.turns.finished:
         cut = f"{arm.turns.max_tokens} of {arm.turns.finished} finished turns"
         said.append(f"max_tokens {cut}: most answers were cut at the cap, and how they would have ended is not known")
+    said += [f"{plural(arm.kinds[kind], 'turn')} {what}" for kind, what in _ODD_KINDS.items() if kind in arm.kinds]
     return Opinion("pass", tuple(said))
+
+
+# Notes of the classifiers that concern the server as a whole: told of a run, whatever the class of the turns.
+_ODD_KINDS = {
+    "unknown_finish_reason": "ended with a finish reason that is not known, and judged as if it were stop",
+    "usage_zero": "came with a usage of 0 tokens for text: its token counts cannot be believed",
+    "usage_reasoning": "came with more reasoning tokens than tokens: its token counts cannot be believed",
+    "usage_above_limit": "came with more tokens than max_tokens allowed: it is not kept, or usage is wrong",
+    "usage_cached": "came with more cached tokens than the prompt has: the hit rate in usage cannot be believed",
+}
 
 
 def _thresholds(scenario: Scenario, arm: ArmSummary, _state: str) -> Opinion:

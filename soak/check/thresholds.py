@@ -57,7 +57,8 @@ def _sentence(threshold: Threshold, arm: ArmSummary, holds: bool | None) -> str:
         counted = events_sentence(name, getattr(arm.turns, name), arm.turns.finished)
         more = _clean_turns(threshold, arm.turns.finished, value) if holds else ""
         return f"{counted}; {threshold.text} {says}{more}"
-    shown = percent_up(value) if threshold.path[0].startswith("rate") else number(value)
+    is_rate = threshold.path[0].startswith("rate") or name == "loop_rate"
+    shown = percent_up(value) if is_rate else number(value)
     return f"{'.'.join(threshold.path)} is {shown}; {threshold.text} {says}"
 
 

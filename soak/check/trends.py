@@ -2,105 +2,124 @@
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
-from soak.check.pairing import ArmHistory, Pairing
+from soak.check.pairing import ArmHistory, Pairing, episode_numbers
 from soak.check.turns import TurnFact
+from soak.check.wording import duration, plural
 from soak.facts import Band, Drift, Events, Trend, TrendTest
-from soak.stats import event_trend, value_trend
+from soak.stats import band_counts, event_trend, value_trend
 
 _UPTIME_BANDS = 6
 _DEPTHS = (0, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
 _TURNS = (0, 5, 10, 20, 40, 80, 160, 320)
 
+MIN_SLOPE_S = 1800.0
+"""
+Exposure below which nothing is said per hour. The first minutes of a server are warm-up (caches fill, prompts are still
+shallow, a queue builds up), and a slope told per hour from less than half of one is that warm-up times two and more.
+"""
+
+_Places = Sequence[float | None]
+"""Where each turn of an arm stands on an axis; None where that is not known."""
+
+
+class _Failures(NamedTuple):
+    """Of each turn of an arm: whether it failed, and the number of its episode."""
+
+    failed: list[bool]
+    episodes: list[int]
+
 
 @dataclass(frozen=True, kw_only=True)
 class _Axis:
-    """What a turn is placed by: the unit slopes are told in, and where bands begin."""
+    """What a turn is placed by: the unit slopes are told in, where bands begin, and the places of both arms' turns."""
 
     name: Literal["depth_tokens", "turn", "uptime_s"]
     per: float
     edges: Sequence[float]
-    places: Sequence[Callable[[TurnFact], float | None]]
+    places: Sequence[_Places]
 
 
 def compare_trends(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -> list[Trend]:
     """Return the failure rate (any class but ok) of all finished turns by depth, turn and uptime, per arm."""
     arms = pairing.finished()
-    uptimes = [_uptime(side, turns) for side, turns in zip((baseline, candidate), arms, strict=True)]
-    longest = max((uptime(turn) for uptime, turns in zip(uptimes, arms, strict=True) for turn in turns), default=0.0)
+    uptimes = [_uptimes(side, turns) for side, turns in zip((baseline, candidate), arms, strict=True)]
+    longest = max((uptime for places in uptimes for uptime in places), default=0.0)
     edges = [longest * i / _UPTIME_BANDS for i in range(_UPTIME_BANDS)]
     axes = (
-        _Axis(name="depth_tokens", per=1000.0, edges=_DEPTHS, places=[lambda turn: turn.prompt] * 2),
-        _Axis(name="turn", per=1.0, edges=_TURNS, places=[lambda turn: turn.key.turn] * 2),
+        _Axis(name="depth_tokens", per=1000.0, edges=_DEPTHS, places=[[turn.prompt for turn in arm] for arm in arms]),
+        _Axis(name="turn", per=1.0, edges=_TURNS, places=[[turn.key.turn for turn in arm] for arm in arms]),
         _Axis(name="uptime_s", per=3600.0, edges=edges, places=uptimes),
     )
-    return [_trend(axis, arms) for axis in axes]
-
-
-def _uptime(side: ArmHistory, turns: Sequence[TurnFact]) -> Callable[[TurnFact], float]:
-    """Return what tells a turn's seconds since the engine's start, or since the arm's first turn where unknown."""
-    first = min((turn.started_at for turn in turns), default=0.0)
-
-    def uptime(turn: TurnFact) -> float:
-        born = first
-        for at in side.engine_starts_at:
-            if at <= turn.started_at:
-                born = at
-        return turn.started_at - born
-
-    return uptime
-
-
-def _trend(axis: _Axis, arms: Sequence[Sequence[TurnFact]]) -> Trend:
-    placed = [
-        [(at, turn) for turn in turns if (at := place(turn)) is not None]
-        for place, turns in zip(axis.places, arms, strict=True)
+    failures = [
+        _Failures([turn.class_ != "ok" for turn in arm], episode_numbers(turn.key.episode for turn in arm))
+        for arm in arms
     ]
-    first, second = placed
+    return [_trend(axis, failures) for axis in axes]
+
+
+def _uptimes(side: ArmHistory, turns: Sequence[TurnFact]) -> list[float]:
+    """Return each turn's seconds since the engine's start, or since the arm's first turn where that is unknown."""
+    first = min((turn.started_at for turn in turns), default=0.0)
+    births = [first, *(at for at in side.engine_starts_at if at > first)]
+    if any(at <= first for at in side.engine_starts_at):
+        births[0] = max(at for at in side.engine_starts_at if at <= first)
+    return [turn.started_at - births[bisect_right(births, turn.started_at) - 1] for turn in turns]
+
+
+def _trend(axis: _Axis, failures: Sequence[_Failures]) -> Trend:
+    placed = [_known(places, arm) for places, arm in zip(axis.places, failures, strict=True)]
+    short = axis.name == "uptime_s" and max((_span(at) for at, _ in placed), default=0.0) < MIN_SLOPE_S
+    first, second = (_test([place / axis.per for place in at], arm, slope=not short) for at, arm in placed)
     return Trend(
         axis=axis.name,
         per=axis.per,
-        bands=_bands(axis.edges, first, second),
-        baseline=_test(first, axis.per),
-        candidate=_test(second, axis.per),
+        bands=_bands(axis.edges, [band_counts(at, arm.failed, axis.edges) for at, arm in placed]),
+        baseline=first,
+        candidate=second,
     )
 
 
-_Placed = list[tuple[float, TurnFact]]
+def _known(places: _Places, arm: _Failures) -> tuple[list[float], _Failures]:
+    """Return the places that are known, and the failures there."""
+    at = [place for place in places if place is not None]
+    if len(at) == len(places):
+        return at, arm
+    kept = [i for i, place in enumerate(places) if place is not None]
+    return at, _Failures([arm.failed[i] for i in kept], [arm.episodes[i] for i in kept])
 
 
-def _bands(edges: Sequence[float], first: _Placed, second: _Placed) -> list[Band]:
+def _span(values: Sequence[float]) -> float:
+    return max(values) - min(values) if values else 0.0
+
+
+def _bands(edges: Sequence[float], counted: Sequence[Sequence[tuple[int, int]]]) -> list[Band]:
     """Return the bands between the first and the last that hold a turn."""
-    limits = list(zip(edges, [*edges[1:], None], strict=True))
-    counted = [_counted(placed, edges) for placed in (first, second)]
     bands = [
-        Band(low=low, high=high, baseline=counted[0][i], candidate=counted[1][i])
-        for i, (low, high) in enumerate(limits)
+        Band(low=low, high=high, baseline=_events(first), candidate=_events(second))
+        for low, high, first, second in zip(edges, [*edges[1:], None], *counted, strict=True)
     ]
     filled = [i for i, band in enumerate(bands) if band.baseline.turns or band.candidate.turns]
     return bands[filled[0] : filled[-1] + 1] if filled else []
 
 
-def _counted(placed: _Placed, edges: Sequence[float]) -> list[Events]:
-    """Return turns and failures of each band."""
-    turns, failures = [0] * len(edges), [0] * len(edges)
-    for at, turn in placed:
-        band = bisect_right(edges, at) - 1
-        turns[band] += 1
-        failures[band] += turn.class_ != "ok"
-    return [Events(events=failed, turns=count) for failed, count in zip(failures, turns, strict=True)]
+def _events(counted: tuple[int, int]) -> Events:
+    events, turns = counted
+    return Events(events=events, turns=turns)
 
 
-def _test(placed: _Placed, per: float) -> TrendTest:
-    found = event_trend([at / per for at, _ in placed], [turn.class_ != "ok" for _, turn in placed], _episodes(placed))
+def _test(at: Sequence[float], arm: _Failures, *, slope: bool) -> TrendTest:
+    """Return the trend of an arm; without `slope` only whether there is one, for a test extrapolates nothing."""
+    found = event_trend(at, arm.failed, arm.episodes)
     if found is None:
         return TrendTest(slope=None, slope_ci95=None, p_value=None, p_independent=None)
+    limits = None if found.interval is None else (found.interval.low, found.interval.high)
     return TrendTest(
-        slope=found.slope,
-        slope_ci95=None if found.interval is None else (found.interval.low, found.interval.high),
+        slope=found.slope if slope else None,
+        slope_ci95=limits if slope else None,
         p_value=found.p_value,
         p_independent=found.p_independent,
     )
@@ -114,21 +133,29 @@ def compare_drift(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing)
 
 def _drift(side: ArmHistory, turns: Sequence[TurnFact]) -> Drift:
     """Regress log TPOT on hours, so that a slope is a relative change; short answers are as noisy as they are short."""
-    uptime = _uptime(side, turns)
-    placed = [(uptime(turn) / 3600, turn) for turn in turns if turn.class_ == "ok" and turn.tpot_ms]
+    timed = [
+        (uptime_s, tpot_ms, turn)
+        for uptime_s, turn in zip(_uptimes(side, turns), turns, strict=True)
+        if turn.class_ == "ok" and (tpot_ms := turn.tpot_ms)
+    ]
+    uptimes_s = [uptime_s for uptime_s, _, _ in timed]
+    exposure_s = _span(uptimes_s)
+    if exposure_s < MIN_SLOPE_S:
+        seen = f"{plural(len(timed), 'ok turn')} over {duration(exposure_s)}"
+        why = f"too short to say ({seen}; a slope per hour needs {duration(MIN_SLOPE_S)})"
+        return Drift(tpot_percent_per_hour=None, ci95=None, exposure_s=exposure_s, unknown_because=why)
     found = value_trend(
-        [at for at, _ in placed], [math.log(turn.tpot_ms or 1.0) for _, turn in placed], _episodes(placed)
+        [uptime_s / 3600 for uptime_s in uptimes_s],
+        [math.log(tpot_ms) for _, tpot_ms, _ in timed],
+        episode_numbers(turn.key.episode for _, _, turn in timed),
     )
     if found is None:
-        return Drift(tpot_percent_per_hour=None, ci95=None)
+        why = "too few to say (an interval needs ok turns of three episodes)"
+        return Drift(tpot_percent_per_hour=None, ci95=None, exposure_s=exposure_s, unknown_because=why)
     slope, interval = found
-    return Drift(tpot_percent_per_hour=_percent(slope), ci95=(_percent(interval.low), _percent(interval.high)))
+    limits = (_percent(interval.low), _percent(interval.high))
+    return Drift(tpot_percent_per_hour=_percent(slope), ci95=limits, exposure_s=exposure_s)
 
 
 def _percent(log_change: float) -> float:
     return 100 * math.expm1(min(log_change, 50.0))
-
-
-def _episodes(placed: _Placed) -> list[int]:
-    numbers: dict[str, int] = {}
-    return [numbers.setdefault(turn.key.episode, len(numbers)) for _, turn in placed]

@@ -1,6 +1,7 @@
 """Each planned turn's end, reduced to the few numbers checkers need, so that long texts need not stay in memory."""
 
 import re
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
@@ -12,6 +13,8 @@ SEVERITY: tuple[TurnClass, ...] = ("garbage_loop", "error", "early_stop", "max_t
 """Classes from the worst to the best: a stop in mid-work is worse than sane text that met the cap."""
 
 _REASON_MAX = 160
+_HOLE = "\0"  # where a number stood
+_NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?")
 UNJUDGED = "the history holds no judgement for it"
 """The reason of a turn that ran to its end and was never judged: nothing vouches for it."""
 
@@ -114,6 +117,22 @@ def _turn_s(seen: Observation | ObservationOutline) -> float | None:
     return (sum(attempt.took_ms for attempt in earlier) + last_ms) / 1000 + sum(attempt.wait_s for attempt in earlier)
 
 
-def reason_kind(reason: str) -> str:
-    """Return a reason with its numbers taken out, so that equal kinds of reason count together."""
-    return re.sub(r"\d[\d.,_]*", "N", reason[:_REASON_MAX])
+def reason_kinds(reasons: Iterable[str]) -> Counter[str]:
+    """
+    Count reasons that differ in their numbers only as one kind.
+
+    A kind is told with the least and the greatest of each number: "its prompt has 8,201 to 60,113 tokens".
+    """
+    numbers: dict[str, list[list[float]]] = defaultdict(list)
+    for reason in reasons:
+        text = reason[:_REASON_MAX].replace(_HOLE, "")
+        found = [float(number.replace(",", "")) for number in _NUMBER.findall(text)]
+        numbers[_NUMBER.sub(_HOLE, text)].append(found)
+    return Counter({_with_ranges(kind, found): len(found) for kind, found in numbers.items()})
+
+
+def _with_ranges(kind: str, numbers: list[list[float]]) -> str:
+    head, *rest = kind.split(_HOLE)
+    ranges = [(min(column), max(column)) for column in zip(*numbers, strict=True)]
+    told = (f"{low:,.10g}" if low == high else f"{low:,.10g} to {high:,.10g}" for low, high in ranges)
+    return head + "".join(text + after for text, after in zip(told, rest, strict=True))

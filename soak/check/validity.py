@@ -29,7 +29,7 @@ from typing import Literal, NamedTuple
 from soak.check.engine import EngineDelta
 from soak.check.stretches import Stretch, Timeline, stretches
 from soak.check.turns import TurnFact
-from soak.check.wording import duration, number
+from soak.check.wording import duration, number, percent
 from soak.facts import ArmCard, EngineSample, Expect
 
 MIN_SHARED_TOKENS = 64
@@ -37,6 +37,15 @@ MIN_SHARED_TOKENS = 64
 
 HEAD_TOKENS = 200
 """A stretch without a draft in which so many tokens were generated speaks against a draft head."""
+
+REFUSED_DRAFT_TOKENS = 1_000
+"""Below this many draft tokens nothing is said of how few were accepted."""
+
+REFUSED_RATE = 0.01
+"""
+An acceptance below this is told: heads in use accept a third of their tokens and more, lookups rarely below a tenth. It
+is a note and no more, since the answers are none the worse for it; a draft head that is broken costs time.
+"""
 
 LOOKUP_TOKENS = 2_000
 """The same for a method that drafts only where the text repeats, in tokens of answers classed ok."""
@@ -131,12 +140,23 @@ def _speculation(
     if wrong is not None:
         return Validity((wrong,))
     if not _is_on(feature):
-        return Validity()
+        return Validity(notes=tuple(_refused(delta)))
     if delta.drafts is None and delta.draft_tokens is None:
         return _not_measured(feature, "the engine's draft counters")
     if not _drafted(delta):
         return Validity(("speculation is on, but the draft counter did not move during the run: nothing was drafted",))
-    return Validity(tuple(_undrafted(card, samples, turns)))
+    return Validity(tuple(_undrafted(card, samples, turns)), notes=tuple(_refused(delta)))
+
+
+def _refused(delta: EngineDelta) -> Iterator[str]:
+    """Yield that hardly a draft token was accepted, where so many were drafted that it means something."""
+    drafted, accepted = delta.draft_tokens, delta.accepted_tokens
+    if drafted is None or accepted is None or drafted < REFUSED_DRAFT_TOKENS or accepted >= REFUSED_RATE * drafted:
+        return
+    yield (
+        f"drafts are almost never accepted: {number(accepted)} of {number(drafted)} draft tokens"
+        f" ({percent(accepted / drafted)}); the draft head or the sampler may be broken"
+    )
 
 
 def _drafted(delta: EngineDelta) -> bool:

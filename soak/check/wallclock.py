@@ -11,19 +11,19 @@ from soak.check.stated import Terms
 from soak.check.turns import SEVERITY, TurnFact
 from soak.facts import TurnClass, WallClock
 from soak.facts.comparison import Bound, Result
-from soak.stats import Estimate, Interval, RatioEstimate, cluster_mean, sign_flip_sums, total_ratio
+from soak.stats import Estimate, Interval, RatioEstimate, cluster_mean, sign_flip_sums, total_ratio, totals_by_cluster
+
+_PARTS = ("tokens", "speed", "first_token", "retries")
 
 
 class _Timed(NamedTuple):
-    """A pair of which both times are known, in seconds."""
+    """A pair of which both times are known, in seconds, with the worse class of the two and its episode's number."""
 
     pair: Pair
     first: float
     second: float
-
-    @property
-    def episode(self) -> str:
-        return self.pair.baseline.key.episode
+    class_: TurnClass
+    episode: int
 
 
 def wall_clock(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing, terms: Terms) -> WallClock:
@@ -33,8 +33,12 @@ def wall_clock(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing, te
     Turn time is not the run's duration: with several turns in flight a loop less saves its seconds only if others
     waited for it. `makespan` says what it comes to.
     """
-    timed = [_Timed(pair, *times) for pair in pairing.pairs if (times := _times(pair))]
-    whole, ok = _ratio(timed), _ratio([entry for entry in timed if worse_class(entry.pair) == "ok"])
+    timed = [
+        _Timed(pair, *times, worse_class(pair), episode)
+        for pair, episode in zip(pairing.pairs, pairing.episodes, strict=True)
+        if (times := _times(pair))
+    ]
+    whole, ok = _ratio(timed), _ratio([entry for entry in timed if entry.class_ == "ok"])
     by_turn = _turn_ratio(timed)
     episodes = _episode_changes(timed)
     bound = _bound(timed)
@@ -73,65 +77,64 @@ def _times(pair: Pair) -> tuple[float, float] | None:
 
 def _ratio(timed: Sequence[_Timed]) -> RatioEstimate | None:
     """Return the ratio of the totals with episodes as clusters."""
-    totals: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for entry in timed:
-        cell = totals[entry.episode]
-        cell[0] += entry.first
-        cell[1] += entry.second
-    return total_ratio([pair[0] for pair in totals.values()], [pair[1] for pair in totals.values()])
+    return total_ratio(*_episode_totals(timed))
+
+
+def _episode_totals(timed: Sequence[_Timed]) -> tuple[list[float], list[float]]:
+    """Return each episode's total time in both arms."""
+    episodes = [entry.episode for entry in timed]
+    return (
+        totals_by_cluster([entry.first for entry in timed], episodes),
+        totals_by_cluster([entry.second for entry in timed], episodes),
+    )
 
 
 def _turn_ratio(timed: Sequence[_Timed]) -> Estimate | None:
     """Return the mean log ratio of the pairs with episodes as clusters; pairs without a duration are passed over."""
     positive = [entry for entry in timed if entry.first > 0 and entry.second > 0]
-    numbers: dict[str, int] = {}
     return cluster_mean(
-        [math.log(entry.second / entry.first) for entry in positive],
-        [numbers.setdefault(entry.episode, len(numbers)) for entry in positive],
+        [math.log(entry.second / entry.first) for entry in positive], [entry.episode for entry in positive]
     )
 
 
 def _episode_changes(timed: Sequence[_Timed]) -> list[float]:
     """Return the log ratio of each episode's total time."""
-    totals: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for entry in timed:
-        totals[entry.episode][0] += entry.first
-        totals[entry.episode][1] += entry.second
-    return [math.log(second / first) for first, second in totals.values() if first > 0 and second > 0]
+    totals = zip(*_episode_totals(timed), strict=True)
+    return [math.log(second / first) for first, second in totals if first > 0 and second > 0]
 
 
 def _by_class(timed: Sequence[_Timed]) -> dict[str, float]:
     explained: dict[str, float] = defaultdict(float)
     for entry in timed:
-        explained[worse_class(entry.pair)] += entry.second - entry.first
+        explained[entry.class_] += entry.second - entry.first
     return dict(explained)
 
 
 def _by_part(timed: Sequence[_Timed]) -> dict[str, float]:
     """Return the change split into tokens, speed, first token, retries, and what cannot be split."""
-    parts: dict[str, float] = defaultdict(float)
-    for entry in timed:
-        for name, seconds in _parts(entry).items():
-            parts[name] += seconds
-    return {name: parts[name] for name in ("tokens", "speed", "first_token", "retries", "other") if name in parts}
+    split = [(_parts(entry), entry) for entry in timed]
+    known = [parts for parts, _ in split if parts is not None]
+    other = [entry.second - entry.first for parts, entry in split if parts is None]
+    sums = dict(zip(_PARTS, map(math.fsum, zip(*known, strict=True)), strict=True)) if known else {}
+    return {**sums, "other": math.fsum(other)} if other else sums
 
 
-def _parts(entry: _Timed) -> dict[str, float]:
+def _parts(entry: _Timed) -> tuple[float, float, float, float] | None:
     """
-    Split one pair's change; the parts sum to it exactly.
+    Split one pair's change into `_PARTS`, which sum to it exactly; None where a turn did not tell its parts.
 
     A turn takes retries + first token + tokens · seconds per token. The change of the product is shared evenly between
     its factors (Δt·mean(s) and Δs·mean(t), the Shapley split of two).
     """
     first, second = _anatomy(entry.pair.baseline, entry.first), _anatomy(entry.pair.candidate, entry.second)
     if first is None or second is None:
-        return {"other": entry.second - entry.first}
-    return {
-        "tokens": (second.tokens - first.tokens) * (second.s_per_token + first.s_per_token) / 2,
-        "speed": (second.s_per_token - first.s_per_token) * (second.tokens + first.tokens) / 2,
-        "first_token": second.first_token_s - first.first_token_s,
-        "retries": second.retries_s - first.retries_s,
-    }
+        return None
+    return (
+        (second.tokens - first.tokens) * (second.s_per_token + first.s_per_token) / 2,
+        (second.s_per_token - first.s_per_token) * (second.tokens + first.tokens) / 2,
+        second.first_token_s - first.first_token_s,
+        second.retries_s - first.retries_s,
+    )
 
 
 class _Anatomy(NamedTuple):
@@ -147,12 +150,7 @@ def _anatomy(turn: TurnFact, turn_s: float) -> _Anatomy | None:
     if turn.ttft_ms is None or turn.e2e_ms is None or not turn.completion:
         return None
     stream_s = (turn.e2e_ms - turn.ttft_ms) / 1000
-    return _Anatomy(
-        retries_s=turn_s - turn.e2e_ms / 1000,
-        first_token_s=turn.ttft_ms / 1000,
-        tokens=turn.completion,
-        s_per_token=stream_s / turn.completion,
-    )
+    return _Anatomy(turn_s - turn.e2e_ms / 1000, turn.ttft_ms / 1000, turn.completion, stream_s / turn.completion)
 
 
 def _bound(timed: Sequence[_Timed]) -> Bound:

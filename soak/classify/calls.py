@@ -47,6 +47,11 @@ def tool_schemas(tools: tuple[dict[str, Any], ...]) -> dict[str, dict[str, Any]]
     return schemas
 
 
+def is_tool_name(name: str) -> bool:
+    """Whether a name holds nothing but what tool names hold."""
+    return _NAME.fullmatch(name) is not None
+
+
 def duplicates(calls: tuple[ToolCall, ...], settings: Settings) -> list[Finding]:
     """Return a finding where the same call (name and arguments) occurs more than once in the answer."""
     if len(calls) < 2:

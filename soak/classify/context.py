@@ -1,10 +1,11 @@
 """What an answer may legitimately repeat, or must fit."""
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 import msgspec
 
-from soak.facts import Message
+from soak.facts import Message, text_of
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,3 +22,15 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     reference_tokens: int | None = None
     max_tokens: int | None = None
     tool_mode: Literal["native", "text"] = "native"
+
+
+def prompt_text_of(messages: Iterable[Message], *, own_answers: bool) -> str:
+    """
+    Return the text of a prefix that an answer may legitimately repeat.
+
+    `own_answers`: the answers in it are those of the model that is judged (live replay). They are left out: garbage
+    that it wrote itself must not excuse the same garbage in its next turn.
+    """
+    return "\n".join(
+        text_of(message.content) for message in messages if not (own_answers and message.role == "assistant")
+    )

@@ -4,7 +4,7 @@ import msgspec
 
 from soak.classify.calls import call_problems, duplicates
 from soak.classify.context import Context
-from soak.classify.endings import ending_problems, finish_of, usage_defects
+from soak.classify.endings import ending_problems, finish_defects, finish_of, usage_defects
 from soak.classify.explain import Explanation
 from soak.classify.guard import Guard
 from soak.classify.looping import report_loops
@@ -13,7 +13,8 @@ from soak.classify.pieces import Cuts
 from soak.classify.settings import DEFAULTS, Settings
 from soak.classify.stops import early_stop
 from soak.classify.stream import Stream
-from soak.facts import Chunk, Finding, Judgement, Observation, Signal, TurnClass, clean, text_of
+from soak.classify.textcalls import broken_calls, calls_in_text
+from soak.facts import Chunk, Finding, Judgement, Observation, Signal, ToolCall, TurnClass, clean, text_of
 
 _MAX_FINDINGS = 16
 _EXCERPT_CHARS = 200
@@ -67,15 +68,19 @@ def _decide(
 ) -> Judgement:
     """Put the findings of all rooms together; the first of garbage_loop, error, max_tokens, early_stop decides."""
     loops = report_loops(observation, cuts, stream, explanation, settings)
-    repeated = duplicates(observation.tool_calls, settings)
+    calls = _calls(observation, context)
+    repeated = duplicates(calls, settings)
     garbage = [
         *loops.garbage,
         *(finding for finding in repeated if finding.kind == "duplicate_calls"),
         *_guarded(observation, bool(loops.garbage)),
     ]
-    notes = [*loops.notes, *(f for f in repeated if f.kind != "duplicate_calls"), *usage_defects(observation)]
+    notes = [*finish_defects(observation), *loops.notes, *(f for f in repeated if f.kind != "duplicate_calls")]
+    notes += usage_defects(observation)
     finish = finish_of(observation)
-    errors = [*ending_problems(observation), *call_problems(observation.tool_calls, context, cut=finish == "length")]
+    errors = [*ending_problems(observation), *call_problems(calls, context, cut=finish == "length")]
+    if context.tool_mode == "text":
+        errors += broken_calls(observation.content)
     leaks = _leaks(observation, context, cut=finish == "length")
     errors += [leak for leak in leaks if leak.kind != "template_token_at_end"]
     notes += [leak for leak in leaks if leak.kind == "template_token_at_end"]
@@ -85,13 +90,20 @@ def _decide(
         return _judgement("error", errors, notes)
     if finish == "length":
         return _judgement("max_tokens", [_at_limit(observation)], notes)
-    if not observation.tool_calls:
+    if not calls:
         stops = early_stop(observation, context, settings)
         early = [stop for stop in stops if stop.kind != "suspect_stop"]
         if early:
             return _judgement("early_stop", early, notes)
         notes += stops
     return _ok(notes)
+
+
+def _calls(observation: Observation, context: Context) -> tuple[ToolCall, ...]:
+    """Return the calls the server parsed, and in tool mode `text` those written into the content."""
+    if context.tool_mode == "native":
+        return observation.tool_calls
+    return observation.tool_calls + calls_in_text(observation.content)
 
 
 def _guarded(observation: Observation, seen: bool) -> list[Finding]:

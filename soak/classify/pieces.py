@@ -30,6 +30,16 @@ def split(text: str) -> list[str]:
     return _PIECE.findall(text)
 
 
+class _Table(dict[str, int]):
+    """The codes of pieces in the order of their coming; a full table tells checksums, so hostile text is bounded."""
+
+    def __missing__(self, piece: str) -> int:
+        if len(self) >= _MAX_CODES:
+            return zlib.crc32(piece.encode("utf-8", "surrogatepass")) & _CODE_MASK
+        code = self[piece] = len(self) + 1
+        return code
+
+
 class Splitter:
     """
     Cuts text that arrives in parts; the last piece is held back, since it may go on.
@@ -41,7 +51,7 @@ class Splitter:
 
     def __init__(self) -> None:
         self._rest = ""
-        self._codes: dict[str, int] = {}
+        self._codes = _Table()
 
     def push(self, text: str) -> list[int]:
         """Return the codes of the pieces that are complete now."""
@@ -56,15 +66,7 @@ class Splitter:
 
     def _encode(self, pieces: list[str]) -> list[int]:
         codes = self._codes
-        if len(codes) < _MAX_CODES:
-            return [codes.setdefault(piece, len(codes) + 1) for piece in pieces if piece != " "]
-        return [_code(codes, piece) for piece in pieces if piece != " "]
-
-
-def _code(codes: dict[str, int], piece: str) -> int:
-    """Return a known piece's code, else one from its checksum: the table must not grow with hostile text."""
-    known = codes.get(piece)
-    return zlib.crc32(piece.encode("utf-8", "surrogatepass")) & _CODE_MASK if known is None else known
+        return [codes[piece] for piece in pieces if piece != " "]
 
 
 class Pieces:

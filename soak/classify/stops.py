@@ -11,6 +11,8 @@ from soak.classify.words import ONE_WORD_ANSWERS
 from soak.facts import Finding, Observation, text_of
 
 _SENTENCE_END = re.compile(r"[.!?:;\u3002\uff01\uff1f\u2026)\]}\"'`|*>]\Z")
+# What stands inside names, quotations and marks; a comma or full stop may follow what is complete.
+_INSIDE = "'\u2019\"`_-/=*@([{"
 _EXCERPT_CHARS = 200
 _TAIL_CHARS = 20_000
 _MAX_CHARS = 400_000
@@ -24,6 +26,7 @@ _SENTENCES = {
     "unending_word": "the last word cannot end a sentence",
     "open_sentence": "the sentence is not finished",
     "no_full_stop": "the last sentence has no end",
+    "others_end": "all sentences before it have one",
     "cut_row": "the last row of the table has no end",
     "dangling": "it ends on an operator, bracket or comma",
     "open_quote": "a quote or bracket of the last line is open",
@@ -138,10 +141,15 @@ def _breaks_off(body: str, recorded: str) -> bool:
     """Whether `body` is the beginning of the recorded text and ends inside one of its lines and sentences."""
     if len(body) >= len(recorded) - 1 or not recorded.startswith(body):
         return False
-    following = recorded[len(body)]
-    if following == "\n" or _SENTENCE_END.search(body):
+    rest = recorded[len(body) :].split("\n", 1)[0]
+    if not rest.strip():
         return False
-    return following.isalnum() or following.isspace() or body[-1] in "=-/_("
+    if body[-1] in "=-/_(":
+        return True
+    if rest[0].isspace():
+        # After an end mark, a bracket or a quotation only a small letter goes on with the sentence.
+        return not _SENTENCE_END.search(body) or rest.lstrip()[0].islower()
+    return rest[0].isalnum() or rest[0] in _INSIDE or (rest[0] == "." and rest[1:2].isalnum())
 
 
 def _stands_alone(body: str) -> bool:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from soak.classify.pieces import Cuts, Splitter, distances
-from soak.classify.settings import Settings
+from soak.classify.settings import DEFAULTS, Settings
 from soak.classify.tracker import PIECE_GRAM, TOKEN_MASK, Loop, Tracker, may_notice
 from soak.facts import Chunk, Observation
 from soak.facts.finding import Where
@@ -11,6 +11,10 @@ from soak.facts.finding import Where
 # Chunks are held until they weigh so much, since looking at each costs more than the look: 12 for a token id; without
 # ids 8 for the chunk and 1 for each character. It makes 32 tokens: less than a second of any server worth a soak.
 _BLOCK_WEIGHT = 384
+# While hardly anything repeats (evidence below this share of what makes a loop certain), three times as much is held: a
+# loop that begins meanwhile is not certain before the small blocks are back.
+_CALM_EVIDENCE = 0.05
+_CALM_BLOCKS = 3
 _PORTION = 4096
 _PORTION_CHARS = 1 << 14
 _MAX_CALLS = 32
@@ -43,7 +47,11 @@ class TextTrack:
     def track(self, text: str) -> None:
         """Take text that no ids stand for: cut it into pieces and look for loops among them."""
         self.add(text)
-        watched = text if len(text) <= self._left else text[: self._left]
+        if len(text) <= min(self._left, _PORTION_CHARS):
+            self._left -= len(text)
+            self._feed(self._splitter.push(text))
+            return
+        watched = text[: self._left]
         self._left -= len(watched)
         for at in range(0, len(watched), _PORTION_CHARS):
             self._feed(self._splitter.push(watched[at : at + _PORTION_CHARS]))
@@ -91,16 +99,29 @@ class Stream:
         self._ids = Tracker(settings)
         self._id_count = 0
         self._held: list[Chunk] = []
+        self._content: list[str] = []
         self._weight = 0
+        bar = min(settings.certain_run_tokens, settings.certain_redundant_tokens)
+        self._calm_weight = _BLOCK_WEIGHT * (_CALM_BLOCKS if bar >= DEFAULTS.certain_run_tokens else 1)
+        self._block_weight = self._calm_weight
 
     def push(self, chunk: Chunk) -> bool:
         """Take the next chunk; return whether the trackers have moved on, which they do in blocks of some chunks."""
-        self._held.append(chunk)
-        ids = chunk.token_ids
-        self._weight += 12 * len(ids) if ids else 8 + len(chunk.content or chunk.reasoning)
-        if self._weight < _BLOCK_WEIGHT:
+        ids, content = chunk.token_ids, chunk.content
+        if self.on_ids:
+            self._held.append(chunk)
+        else:
+            # Nine of ten chunks are content and nothing else: a string is all there is to keep of them.
+            if content:
+                self._content.append(content)
+            if chunk.reasoning or chunk.tool_calls or ids:
+                self._held.append(chunk)
+        self._weight = weight = self._weight + (12 * len(ids) if ids else 8 + len(content or chunk.reasoning))
+        if weight < self._block_weight:
             return False
         self._take()
+        calm = all(tracker.evidence < _CALM_EVIDENCE for _, tracker in self.trackers())
+        self._block_weight = self._calm_weight if calm else _BLOCK_WEIGHT
         return True
 
     @classmethod
@@ -166,8 +187,12 @@ class Stream:
     def _take(self) -> None:
         """Give the held chunks to the trackers: their ids as one portion, their texts as one string a channel."""
         held, self._held, self._weight = self._held, [], 0
+        if not self.on_ids:
+            content, self._content = self._content, []
+            self._give([one for chunk in held for one in chunk.token_ids], content, held)
+            return
         ids: list[int] = []
-        content: list[str] = []
+        content = []
         others: list[Chunk] = []
         for chunk in held:
             if chunk.token_ids:

@@ -19,9 +19,10 @@ _INTENT = re.compile(
 )
 _CONDITIONAL = re.compile(
     r"\b(?:if|once|when|after|until|unless|please|would you|should you|let me know|happy to|glad to|feel free|be here"
-    r"|your|assist you|help you|for you)\b|\?\s*\Z",
+    r"|your|assist you|help you|for you|let's (?:\w+ )?(?:together|begin|start|get started|go|talk|chat))\b|\?\s*\Z",
     re.IGNORECASE,
 )
+_OFFER = re.compile(r"\b(?:please|you|your|happy to|glad to|feel free|be here|cheers|regards)\b", re.IGNORECASE)
 _WORD_END = re.compile(r"(?<![^\W_])[^\W\d_]+\Z")
 _LIST_ITEM = re.compile(r"^\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
 _NUMBERED = re.compile(r"^\s*(\d{1,3})[.)]\s+\S", re.MULTILINE)
@@ -31,6 +32,8 @@ _PROMISED = re.compile(
     r"(?:points|places|steps|changes|things|reasons|files|ways|issues|problems|items|parts|options|cases|bugs|fixes)\b[^\n]{0,80}:",
     re.IGNORECASE,
 )
+_SENTENCE_END = re.compile(r"[.!?\u2026\u3002][)\]\"'\u201d`*_]{0,3}(?=\s|\Z)")
+_LINE_END = re.compile(r"[^\w\s]\s*\Z")
 _TAIL_CHARS = 4000
 
 
@@ -155,8 +158,10 @@ def _last_line(body: str, text: str) -> list[Sign]:
         signs.append(Sign("unending_word", 1 if last.group() in SELDOM_ENDING else 2, start))
         if len(words) >= 4:
             signs.append(Sign("open_sentence", 1, start))
-    elif last and len(words) >= 6 and text == body and not _LIST_ITEM.match(line) and line[:1] not in "#|>*`<$":
+    elif last and _is_prose(body[start:]) and "\n" not in text[len(body) :]:
         signs.append(Sign("no_full_stop", 1, start))
+        if _others_end(body, start):
+            signs.append(Sign("others_end", 2, start))
     if _cut_row(body, start):
         signs.append(Sign("cut_row", 3, start))
     if line and line[-1] in ",=([{+&\\" and not (line[-1] == "\\" or line.endswith("==")):
@@ -164,6 +169,26 @@ def _last_line(body: str, text: str) -> list[Sign]:
     if _open_quote(line):
         signs.append(Sign("open_quote", 1, start))
     return signs
+
+
+def _is_prose(line: str) -> bool:
+    """Whether a line is running text: six words and more, and no item, heading, row, quotation or code."""
+    return len(line.split()) >= 6 and not _LIST_ITEM.match(line) and line.lstrip()[:1] not in "#|>*`<$"
+
+
+def _others_end(body: str, start: int) -> bool:
+    """
+    Whether the last sentence, of four words and more, is the only one without an end in a text of running sentences.
+
+    Two must end before it. An offer or a request is none: it may end as it likes.
+    """
+    last = _last_sentence(body[start:])
+    if len(last.split()) < 4 or _OFFER.search(last):
+        return False
+    above = [line for line in body[max(0, start - _TAIL_CHARS) : start].splitlines() if _is_prose(line)]
+    if not all(_LINE_END.search(line) for line in above):
+        return False
+    return sum(len(_SENTENCE_END.findall(line)) for line in [*above, body[start:]]) >= 2
 
 
 def _unending(word: str) -> bool:

@@ -86,22 +86,22 @@ class Tracker:
         quiet, gram = self._quiet, self._gram
         mask = (1 << (gram * _BITS)) - 1
         recent += tokens
+        seen_at = new.setdefault
         for token in tokens:
             key = (key << _BITS) & mask | token & TOKEN_MASK
-            if key in new:
-                last = new[key]
+            last = seen_at(key, n)
+            if last != n:
+                new[key] = n
             elif key in old:
                 last = old[key]
             else:
                 # Never seen, hence no run goes on either: nine of ten tokens of honest text end here.
-                new[key] = n
                 n += 1
                 run = 0
                 if cusum:
                     cusum = cusum - _PENALTY if cusum > _PENALTY else 0.0
                     quiet = quiet or not cusum
                 continue
-            new[key] = n
             if run and recent[n - lag - base] == token:
                 run += 1
                 novel = False

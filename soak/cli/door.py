@@ -10,7 +10,7 @@ from typing import ParamSpec, TypedDict
 
 import typer
 
-from soak.errors import SoakError
+from soak.errors import LaunchError, SoakError
 from soak.report import escape_terminal
 
 P = ParamSpec("P")
@@ -43,7 +43,7 @@ def guarded(act: Callable[[], int]) -> int:
     except SoakError as error:
         if _debug:
             traceback.print_exc()
-        print("\n".join(map(escape_terminal, error.lines())), file=sys.stderr)
+        print("\n".join(map(escape_terminal, (*_last_words(error), *error.lines()))), file=sys.stderr)
         return error.exit_code
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
@@ -61,6 +61,12 @@ def guarded(act: Callable[[], int]) -> int:
         print("  why: this is a bug in soak, and no verdict on anything", file=sys.stderr)
         print("   do: report it with the lines above; a run goes on with `soak resume`", file=sys.stderr)
         return OUR_FAULT
+
+
+def _last_words(error: SoakError) -> tuple[str, ...]:
+    """Return the last lines of the log of a build that failed; they stand above the three lines, which name the log."""
+    tail = error.log_tail if isinstance(error, LaunchError) else ()
+    return ("the log ends:", *(f"  | {line}" for line in tail)) if tail else ()
 
 
 class Terminal(TypedDict):

@@ -129,7 +129,7 @@ def _printed(compared: Compared, *, as_json: bool, markdown: bool) -> str:
     if as_json:
         return encode({**msgspec.to_builtins(comparison), "gates": gates}).decode()
     if markdown:
-        return markdown_comparison(comparison, gates, report_arms(compared, turns=False))
+        return markdown_comparison(comparison, gates, report_arms(compared))
     return terminal_comparison(comparison, gates=gates, **terminal())
 
 
@@ -162,7 +162,8 @@ def show_command(
         return 0
     shown = show_turn(run_dir, turn)
     if not raw:
-        out(terminal_turn(shown.record, shown.prefix, shown.reference, raw=shown.raw, **terminal()))
+        kept = None if shown.raw is None else len(shown.raw)
+        out(terminal_turn(shown.record, shown.prefix, shown.reference, raw_bytes=kept, **terminal()))
         return 0
     if shown.raw is None:
         raise UsageError(

@@ -7,6 +7,7 @@ import structlog
 from soak.app.audience import Opening
 from soak.cli.board import Board, duration, finding_line, rounded
 from soak.cli.logs import LogSink
+from soak.cli.steps import Pulse, seconds
 from soak.facts import CLASSES, EngineSample, Event, Record, Signal, TurnKey
 from soak.report import escape_terminal
 
@@ -20,10 +21,12 @@ class LineView:
         self._board = Board()
         self._every_s = every_s
         self._next = 0.0
+        self._pulse = Pulse()
 
-    def preparing(self, step: str, detail: str) -> None:
-        """Log a step of preparation."""
-        self._log.info(step, detail=escape_terminal(detail))
+    def preparing(self, step: str, detail: str, elapsed_s: float = 0.0, *, ended: bool = False) -> None:
+        """Log a step of preparation when it has ended, and now and then that it goes on."""
+        if self._pulse.due(elapsed_s, ended=ended):
+            self._log.info(step, detail=escape_terminal(detail), **{"took" if ended else "so_far": seconds(elapsed_s)})
 
     def opening(self, opening: Opening) -> None:
         """Log what begins; from here on the lines also go to the run's own log."""
@@ -59,7 +62,8 @@ class LineView:
 
     def event(self, event: Event) -> None:
         """Log what happened to the run."""
-        self._log.info(event.kind, arm=event.arm, text=escape_terminal(event.text))
+        whose = {} if event.arm is None else {"arm": event.arm}
+        self._log.info(event.kind, **whose, text=escape_terminal(event.text))
 
     def sample(self, sample: EngineSample) -> None:
         """Take an engine sample."""

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from soak.app.audience import Opening
 from soak.cli.board import Board, duration, finding_line, rounded
+from soak.cli.steps import StepView
 from soak.facts import CLASSES, EngineSample, Event, Record, Signal, TurnKey
 from soak.report import escape_terminal
 
@@ -25,14 +26,12 @@ class LiveView:
         self._board = Board()
         self._recent: deque[Text] = deque(maxlen=_RECENT)
         self._live: Live | None = None
-        self._step = ""
+        self._steps = StepView(console)
         self._draining = False
 
-    def preparing(self, step: str, detail: str) -> None:
+    def preparing(self, step: str, detail: str, elapsed_s: float = 0.0, *, ended: bool = False) -> None:
         """Show a step of preparation; each step on a line of its own."""
-        if step != self._step:
-            self._console.print(Text.assemble((f"{step} ", "bold"), escape_terminal(detail)))
-            self._step = step
+        self._steps.preparing(step, detail, elapsed_s, ended=ended)
 
     def opening(self, opening: Opening) -> None:
         """Begin to draw."""
@@ -71,6 +70,11 @@ class LiveView:
             self._live = None
             for line in self._recent:
                 self._console.print(line)
+
+    def restore(self) -> None:
+        """Leave the terminal as it was, also where preparation failed and nothing opened."""
+        self._steps.close()
+        self.closing()
 
     def __rich__(self) -> Group:
         return Group(*self._recent, self._bar(), self._table())

@@ -3,11 +3,13 @@
 import json
 import os
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from pathlib import Path
 from typing import IO, Any
 
 import structlog
+
+from soak.client import Scrub
 
 _KEY_NAMES = ("SOAK_API_KEY", "OPENAI_API_KEY")
 
@@ -49,7 +51,7 @@ def configure(*, as_json: bool, verbose: bool = False) -> LogSink:
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="%H:%M:%S" if not as_json else "iso", utc=as_json),
-            _without_keys,
+            _without_keys(),
             sink.render,
         ],
         wrapper_class=structlog.make_filtering_bound_logger(10 if verbose else 20),
@@ -59,12 +61,16 @@ def configure(*, as_json: bool, verbose: bool = False) -> LogSink:
     return sink
 
 
-def _without_keys(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-    """Replace the API keys of this process's environment wherever they occur in a logged text."""
-    secrets = [value for name in _KEY_NAMES if len(value := os.environ.get(name, "")) >= 4]
-    for field, value in event.items():
-        if isinstance(value, str):
-            for secret in secrets:
-                value = value.replace(secret, "***")
-            event[field] = value
-    return event
+def _without_keys() -> Callable[[Any, str, MutableMapping[str, Any]], MutableMapping[str, Any]]:
+    """Return what takes the API keys of this process's environment out of logged texts, by the client's rule."""
+    scrubs = [Scrub(api_key=os.environ.get(name) or None, basic=None) for name in _KEY_NAMES]
+
+    def scrubbed(_: Any, __: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        for field, value in event.items():
+            if isinstance(value, str):
+                for scrub in scrubs:
+                    value = scrub.words(value)
+                event[field] = value
+        return event
+
+    return scrubbed

@@ -11,7 +11,7 @@ from rich.console import Console
 from soak.app.audience import Audience
 from soak.app.order import WantedOrder
 from soak.app.resume import resume
-from soak.app.run import RunOrder, RunResult, outline_run, run
+from soak.app.run import RunOrder, RunResult, prepare_run, run
 from soak.app.sides import parse_arms
 from soak.check import exit_code_of
 from soak.cli.door import INTERRUPTED, command, out, say, terminal
@@ -21,6 +21,7 @@ from soak.cli.logs import configure
 from soak.cli.together import Together
 from soak.errors import UsageError
 from soak.facts import encode
+from soak.plan import describe
 from soak.report import terminal_plan, terminal_summary
 
 _BUDGETS = ("hours", "minutes", "passes", "turns")
@@ -81,13 +82,14 @@ def run_command(
         folder=run_dir,
         arm_order=arm_order,
     )
+    prepared = prepare_run(order)  # what is wrong with the scenario is said before anything else begins
     if plan:
-        outline = outline_run(order)
+        outline = describe(prepared.plan)
         out(encode(outline).decode() if as_json else terminal_plan(outline))
         return 0
     if target is None and not arm:
         say("no --target and no SOAK_TARGET: starting the embedded local build (a real vLLM with a small model)")
-    return _watched(lambda audience: run(order, audience), as_json=as_json, log_json=log_json)
+    return _watched(lambda audience: run(order, audience, prepared), as_json=as_json, log_json=log_json)
 
 
 def resume_command(
@@ -129,12 +131,14 @@ def _watched(act: Callable[[Audience], RunResult], *, as_json: bool, log_json: b
     sink = configure(as_json=log_json)
     console = Console(stderr=True, highlight=False)
     views: list[Audience] = [LineView(sink)]
+    live = LiveView(console)
     if console.is_terminal and not log_json:
         sink.quiet = True
-        views.append(LiveView(console))
+        views.append(live)
     try:
         result = act(Together(views))
     finally:
+        live.restore()
         sink.close()
     return _render(result, as_json=as_json)
 

@@ -2,14 +2,18 @@
 
 import os
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.console import Console
 
 from soak.app.doctoring import Diagnosis, examine
 from soak.app.serving import serve
 from soak.cli.door import command, out, say
+from soak.cli.steps import StepView
 from soak.facts import encode
 from soak.launch import Death, Progress, RunningServer
 from soak.report import escape_terminal
@@ -31,7 +35,7 @@ def serve_command(
     log: Annotated[Path, typer.Option(help="Where the engine's log goes.")] = Path("engine.log"),
 ) -> int:
     """Start one build as `run` would, in the foreground; Ctrl-C stops it."""
-    with serve(build, port=port, log_path=log, report=_report) as server:
+    with _steps() as report, serve(build, port=port, log_path=log, report=report) as server:
         out(server.url)
         say(f"serving {server.build.model}; log: {log}; Ctrl-C stops it")
         while (death := server.death()) is None or _restarted(server, death):
@@ -70,5 +74,15 @@ def _text(diagnosis: Diagnosis) -> str:
     return "\n".join(lines)
 
 
-def _report(progress: Progress) -> None:
-    say(f"{progress.step}: {escape_terminal(progress.detail)}")
+@contextmanager
+def _steps() -> Iterator[Callable[[Progress], None]]:
+    """Yield what shows each step of starting a build."""
+    view = StepView(Console(stderr=True, highlight=False))
+
+    def report(progress: Progress) -> None:
+        view.preparing(progress.step, progress.detail, progress.elapsed_s, ended=progress.ended)
+
+    try:
+        yield report
+    finally:
+        view.close()

@@ -12,10 +12,10 @@ class Together:
     def __init__(self, views: Sequence[Audience]) -> None:
         self._views = views
 
-    def preparing(self, step: str, detail: str) -> None:
+    def preparing(self, step: str, detail: str, elapsed_s: float = 0.0, *, ended: bool = False) -> None:
         """A step before the run."""
         for view in self._views:
-            view.preparing(step, detail)
+            view.preparing(step, detail, elapsed_s, ended=ended)
 
     def opening(self, opening: Opening) -> None:
         """The run begins."""

@@ -14,6 +14,7 @@ from soak.client.lag import LoopLag
 from soak.client.paths import open_client
 from soak.client.refusal import context_limit_of
 from soak.client.request import Exchange, Request
+from soak.client.scrub import Scrub
 from soak.client.target import Secret, Target
 from soak.client.wire import WireClient
 
@@ -23,6 +24,7 @@ __all__ = [
     "LoopLag",
     "NoAnswer",
     "Request",
+    "Scrub",
     "Secret",
     "Target",
     "WireClient",

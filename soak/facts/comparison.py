@@ -5,7 +5,7 @@ from typing import Literal
 import msgspec
 
 from soak.facts.card import CardDifference
-from soak.facts.summary import Verdict
+from soak.facts.summary import Spread, Verdict
 
 Result = Literal["improvement", "regression", "equivalent", "inconclusive"]
 Bound = Literal["exact", "at_least", "at_most", "unknown"]
@@ -255,6 +255,7 @@ class TrendTest(msgspec.Struct, frozen=True, kw_only=True):
 
     `slope` is the change of the failure rate per unit of the axis's `per`, with a 95 % interval; `p_value` from signs
     flipped by episode (None below five failing episodes), `p_independent` is Cochran–Armitage's, for independent turns.
+    Along "uptime_s" no slope is told where the turns span less than half an hour.
     """
 
     slope: float | None
@@ -279,10 +280,16 @@ class Trend(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Drift(msgspec.Struct, frozen=True, kw_only=True):
-    """Change of an arm's time per token over the run: per cent per hour with a 95 % interval; None if unknown."""
+    """
+    Change of an arm's time per token over the run: per cent per hour with a 95 % interval; None if unknown.
+
+    `exposure_s` is the time from the first to the last ok turn; where nothing is told, `unknown_because` says why.
+    """
 
     tpot_percent_per_hour: float | None
     ci95: Limits | None
+    exposure_s: float | None = None
+    unknown_because: str | None = None
 
 
 class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
@@ -302,15 +309,45 @@ class NoiseFloor(msgspec.Struct, frozen=True, kw_only=True):
     total_time_half_width: float | None
 
 
+class Tasks(msgspec.Struct, frozen=True, kw_only=True):
+    """One arm's ended conversations: how many, how many with a loop across turns, and turns and turn time of each."""
+
+    ended: int
+    loops: int
+    turns: Spread | None
+    seconds: Spread | None
+
+
+class ConversationsCompared(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Whole conversations of two arms (live replay). `pairs`: those that both arms ended; the ratios are over these.
+
+    `p_loops`, `p_turns`: sign-flip over episodes of "as many looped" and "as many turns".
+    """
+
+    pairs: int
+    baseline: Tasks
+    candidate: Tasks
+    p_loops: float | None
+    turns_ratio: float | None
+    turns_ratio_ci95: Limits | None
+    p_turns: float | None
+    time_ratio: float | None
+    time_ratio_ci95: Limits | None
+
+
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     """
     Two arms side by side. `invalid` says why no conclusion may be drawn (then the verdict is unknown).
 
+    `verdict_by_evidence` is what the comparison says by itself, `verdict` what is left of it after somebody's gates.
+    `sentence` is the short paragraph to paste; `details` are the sentences it leaves out.
     `warnings`: differences of environment or build that a reader must know, before any number. `margin` is the largest
     difference of rates, `time_margin` the largest relative change of turn time, said not to matter. `builds` names what
     was compared, `latency` is by "ttft_ms", "tpot_ms", "e2e_ms", `goodput` and `drift` by "baseline", "candidate".
-    `noise_floor` is set where both arms ran the same build (A/A). `cards`: what the environment cards differ in
-    (None: a run without them).
+    `noise_floor` is set where both arms ran the same build (A/A), `conversations` where the arms' own answers carried
+    their conversations on; then turns are never paired, and all intervals and tests have the episode as their unit.
+    `cards`: what the environment cards differ in (None: a run without them).
     """
 
     schema: str = "soak.comparison/1"
@@ -336,4 +373,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     trends: list[Trend] = []
     drift: dict[str, Drift] = {}
     noise_floor: NoiseFloor | None = None
+    verdict_by_evidence: Verdict | None = None
+    details: list[str] = []
+    conversations: ConversationsCompared | None = None
     cards: CardDifference | None = None

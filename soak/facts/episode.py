@@ -14,6 +14,7 @@ A message's digest covers its canonical JSON and its parent's digest, so equal p
 stored once.
 """
 
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -162,6 +163,23 @@ def make_episode(
         if not 0 <= turn.prefix < len(nodes) or not (turn.answer is None or 0 <= turn.answer < len(nodes)):
             raise ValueError(f"turn {turn.index} points outside the {len(nodes)} messages")
     return Episode(id=id, nodes=tuple(nodes), turns=tuple(turns), tools=tools, meta=meta or {})
+
+
+def chained(
+    nodes: Sequence[Node], messages: Iterable[Message], tools: Sequence[dict[str, Any]] = ()
+) -> tuple[Node, ...]:
+    """
+    Return the chain `nodes` with `messages` behind it, hashed as `make_episode` does: equal prefixes, equal digests.
+
+    `tools` are the schemas offered with the first message of the chain.
+    """
+    grown = list(nodes)
+    root = digest_of(list(tools)) if tools else ""
+    for message in messages:
+        before = grown[-1].digest if grown else root
+        parent = len(grown) - 1 if grown else None
+        grown.append(Node(message=message, parent=parent, digest=digest_of(message, before)))
+    return tuple(grown)
 
 
 class _MessageLine(Message, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):

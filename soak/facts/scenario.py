@@ -15,7 +15,7 @@ PositiveInt = Annotated[int, Gt(0)]
 PositiveSeconds = Annotated[float, Gt(0)]
 Fraction = Annotated[float, Ge(0), Le(1)]
 
-ReplayMode = Literal["recorded"]
+ReplayMode = Literal["recorded", "live"]
 ToolMode = Literal["auto", "native", "text"]
 SaltMode = Literal["none", "pass", "conversation"]
 ClientPath = Literal["wire", "sdk"]
@@ -105,6 +105,21 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Live:
+    """
+    How live replay follows the record (`replay: live`).
+
+    max_turns: a conversation ends at the latest after so many times its recorded turns. match: how alike a call's
+    arguments must be to a recorded call's to get its result.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    max_turns: Annotated[float, Gt(0), Le(20)] = 1.5
+    match: Annotated[float, Gt(0), Le(1)] = 0.9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Thresholds:
     """
     What decides the verdict: expressions over an arm's summary, such as "rate.garbage_loop <= 0.5%".
@@ -164,6 +179,7 @@ class Scenario:
     duration: Annotated[str, MinLen(1)]
     corpus: Annotated[str, MinLen(1)]
     replay: ReplayMode = "recorded"
+    live: Live = field(default_factory=Live)
     tools: ToolMode = "auto"
     sampling: Sampling = field(default_factory=Sampling)
     load: Load = field(default_factory=Load)

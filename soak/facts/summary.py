@@ -6,6 +6,7 @@ import msgspec
 
 from soak.facts.build import Build
 from soak.facts.card import EnvironmentCard
+from soak.facts.conversation import ConversationLoop
 from soak.facts.finding import TurnClass
 
 Verdict = Literal["pass", "fail", "unknown"]
@@ -77,6 +78,42 @@ class WorstTurn(msgspec.Struct, frozen=True, kw_only=True):
     tokens: int | None = None
 
 
+class Spread(msgspec.Struct, frozen=True, kw_only=True):
+    """Quantiles of a number over conversations, and the greatest."""
+
+    p25: float
+    p50: float
+    p75: float
+    p90: float
+    max: float
+
+
+class LoopSeen(msgspec.Struct, frozen=True, kw_only=True):
+    """A loop across turns, and the conversation it is in, as `episode:pass:arm`."""
+
+    conversation: str
+    loop: ConversationLoop
+
+
+class Conversations(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Conversations of an arm whose turns were made at run time (`replay: live`); never mixed with recorded turns.
+
+    `ended` of those `begun` came to their end, `reasons` says how often for which reason. `loops`: ended conversations
+    with a loop across turns, counted apart from the classes of turns; `looped` shows the first twenty. `turns`: those
+    of an ended conversation. `counts`: what the mode counted besides, such as how calls were matched.
+    """
+
+    begun: int
+    ended: int
+    reasons: dict[str, int]
+    loops: int
+    loop_rate: float | None
+    turns: Spread | None
+    counts: dict[str, int] = {}
+    looped: list[LoopSeen] = []
+
+
 class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     """
     One arm.
@@ -84,6 +121,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     `wall_s`: time the run was active. `busy_s`: summed turn time by class (turns overlap, so it may exceed wall_s).
     Quantiles leave out values that are only known to exceed something; `censored` counts those turns.
     `attempts` counts HTTP exchanges, `retried_turns` finished turns that took more than one.
+    `conversations` is None where turns were replayed as recorded.
     `kinds`: how often each finding kind occurred. `engine`: other engine deltas (preemptions, success by reason, …).
     `environment`: what was really running, without its list of packages (None: not learnt).
     """
@@ -112,11 +150,15 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     kinds: dict[str, int] = {}
     engine: dict[str, Any] = {}
     worst: list[WorstTurn] = []
+    conversations: Conversations | None = None
     environment: EnvironmentCard | None = None
 
 
 class PlanCard(msgspec.Struct, frozen=True, kw_only=True):
-    """What was planned. `passes` and `turns` are what the budget reached where the budget is a time."""
+    """
+    What was planned. `passes` and `turns` are what the budget reached where the budget is a time; so are `turns` where
+    they are made at run time (live replay).
+    """
 
     episodes: int
     turns: int

@@ -79,7 +79,7 @@ def installed_traces() -> list[Path]:
 
 
 def _meta(entry: Entry) -> dict[str, Any]:
-    ours = "site-packages" in entry.path.parts and "agentperf_local" in entry.path.parts
+    ours = {"agentperf_local", "traces"} <= set(entry.path.parts)  # wherever the package was unpacked
     return {"recorded_calls": 0, **({"licence": _LICENCE} if ours else {})}
 
 

@@ -81,8 +81,8 @@ def write_corpus(folder: Path, episodes: Iterable[Episode], notes: str = "", *, 
     try:
         part.mkdir(parents=True)
         card, numbers = _write_episodes(part / EPISODES_FILE, folder, episodes)
-        _write(part / CARD_FILE, _card_text(card, numbers, notes).encode())
-        _exchange(part, folder)
+        write_whole(part / CARD_FILE, _card_text(card, numbers, notes).encode())
+        exchange(part, folder)
     except OSError as error:
         raise _wrong(str(folder), f"cannot be written: {error.strerror or error}") from error
     finally:
@@ -130,6 +130,8 @@ def check_episode(episode: Episode) -> str | None:
     if not episode.nodes:
         return "it has no message"
     for turn in episode.turns:
+        if min(turn.wait_s or 0, turn.completion_tokens or 0) < 0:
+            return f"turn {turn.index}: its wait_s or completion_tokens is negative"
         answer = None if turn.answer is None else episode.nodes[turn.answer]
         if answer is not None and answer.message.role != "assistant":
             return f"turn {turn.index}: its answer, message {turn.answer}, is by the {answer.message.role}"
@@ -213,10 +215,10 @@ def _check_writable(folder: Path, replace: bool) -> None:
         told = ", ".join(strange[:3]) or f"no {CARD_FILE}"
         raise _wrong(str(folder), f"the folder is in use and is no corpus ({told})", hint="name a new folder")
     if names and not replace:
-        raise _wrong(str(folder), "a corpus is there already", hint="name a new folder, or replace it")
+        raise _wrong(str(folder), "a corpus is there already", hint="name a new folder, or add --replace")
 
 
-def _write(path: Path, data: bytes) -> None:
+def write_whole(path: Path, data: bytes) -> None:
     """Write a file and wait until it is on the disk."""
     with path.open("wb") as file:
         file.write(data)
@@ -224,8 +226,8 @@ def _write(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def _exchange(part: Path, folder: Path) -> None:
-    """Put the finished folder in its place; one that was there goes only after the new one stands."""
+def exchange(part: Path, folder: Path) -> None:
+    """Put a finished folder in its place; one that was there goes only after the new one stands."""
     old = folder.parent / f".{folder.name}.{os.getpid()}.old"
     if folder.exists():
         folder.rename(old)

@@ -4,6 +4,9 @@ Rows of trajectory data sets: SWE-smith, nebius, SWE-rebench, SWE-Gym, R2E-Gym a
 `messages` (a list, or a JSON string) or `trajectory`, whose items are OpenAI messages padded with nulls, or nebius's
 `{role: system|user|ai, text, system_prompt}`. Calls that are XML or fenced text stay text, with their observations as
 user messages. A system text that holds the rendered tools already goes without the schemas.
+
+Rows of SWE-bench and its like are known too, so that an import can say what they are: tasks (a repository, a problem
+statement, tests) that hold no conversation, for `replay: agent` to work on.
 """
 
 from collections.abc import Iterator
@@ -19,11 +22,14 @@ from soak.importers.values import embedded, listing, mapping, mappings, name_of,
 
 _SIGNS = ("resolved", "patch", "generated_patch", "exit_status", "traj_id", "test_result", "target", "eval_logs")
 _RENDERED = "<|im_system|>tool_declare"
+TASK = "a SWE-bench task, which holds no conversation: it is for a scenario with replay: agent"
 
 
 def recognises(value: Any) -> bool:
     """Return whether `value` is a row or a list of rows."""
     row = value[0] if isinstance(value, list) and value else value
+    if _is_task(mapping(row)):
+        return True
     if not isinstance(row, dict) or not any(sign in row for sign in _SIGNS):
         return False
     return bool(_messages(row)) and ("instance_id" in row or "traj_id" in row or "trajectory" in row)
@@ -34,13 +40,20 @@ def _rows(value: Any, name: str, tally: Tally) -> Iterator[Episode]:
     for i, row in enumerate(rows):
         messages = _messages(mapping(row))
         if not messages:
-            tally.drop("an entry that is no row")
+            tally.drop(TASK if _is_task(mapping(row)) else "an entry that is no row")
             continue
         yield from _row(row, messages, name if len(rows) == 1 else f"{name}-{i + 1:03d}", tally)
 
 
 read = each(_rows)
 FORMAT = Format(name="dataset-rows", recognises=recognises, read=read)
+
+
+def _is_task(row: dict[str, Any]) -> bool:
+    """Return whether a row is a task of SWE-bench, SWE-smith or SWE-Gym, without a run at it."""
+    return {"instance_id", "problem_statement"} <= row.keys() and not any(
+        row.get(name) for name in ("messages", "trajectory", "history", "conversations")
+    )
 
 
 def _messages(row: dict[str, Any]) -> list[Any]:

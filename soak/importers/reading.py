@@ -27,12 +27,13 @@ _ZSTD = b"\x28\xb5\x2f\xfd"
 
 
 class UnreadableError(Exception):
-    """A file or a line of it is not what it should be: `place` says where, `why` what is wrong."""
+    """A file or a line of it is not what it should be: `place` says where, `why` what is wrong, `hint` what to do."""
 
-    def __init__(self, place: str, why: str) -> None:
+    def __init__(self, place: str, why: str, *, hint: str | None = None) -> None:
         super().__init__(f"{place}: {why}")
         self.place = place
         self.why = why
+        self.hint = hint
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):

@@ -62,6 +62,11 @@ _SHARED_HOMES = ("Shared", "Public", "runner", "ubuntu", "user", "username", "yo
 _FILE = re.compile(r"(?i)\.(?:png|jpe?g|gif|svg|webp|js|css|py|json|md|txt)\Z")
 
 
+def redact_text(text: str) -> str:
+    """Return `text` without personal data and secrets."""
+    return _Pen().text(text)
+
+
 def redact(episodes: Iterable[Episode]) -> tuple[tuple[Episode, ...], dict[str, int]]:
     """Return the episodes without personal data and secrets, and how many were replaced, by kind."""
     total: Counter[str] = Counter()
@@ -79,10 +84,13 @@ def redact_episode(episode: Episode) -> tuple[Episode, dict[str, int]]:
     messages = [_message(node.message, pen) for node in episode.nodes]
     tools = tuple(pen.value(tool) for tool in episode.tools)
     meta = pen.value(episode.meta)
+    id_ = pen.text(episode.id)
+    if id_.startswith(("home-", "Users-")):
+        id_ = pen.text(f"-{id_}")[1:]  # made of a path, whose first sign was lost
     if not pen.counts:
         return episode, {}
     parents = [node.parent for node in episode.nodes]
-    clean = make_episode(episode.id, messages, parents=parents, turns=list(episode.turns), tools=tools, meta=meta)
+    clean = make_episode(id_, messages, parents=parents, turns=list(episode.turns), tools=tools, meta=meta)
     return clean, dict(pen.counts)
 
 

@@ -19,6 +19,14 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     characters: int = 0
 
 
+class Broken(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a source could not be read on, why, and what to do about it where that is known."""
+
+    place: str
+    why: str
+    hint: str | None = None
+
+
 class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     """
     One source (a file, or a folder whose files are one format): what is in it, and what came of it.
@@ -30,7 +38,8 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
         found + tails + added = kept + dropped        (characters: `characters` + `tail_characters` + ...)
 
     `repaired` and `dropped` count by reason, `notes` are sentences. `unanswered` are turns without a recorded answer. A
-    file that is not of a known format has format None.
+    file that is not of a known format has format None. `broken` is where reading ended before the end: what stood
+    before it is in the episodes, what stands after it is not.
     """
 
     source: str
@@ -54,6 +63,7 @@ class SourceReport(msgspec.Struct, frozen=True, kw_only=True):
     dropped: dict[str, int] = {}
     redacted: dict[str, int] = {}
     notes: tuple[str, ...] = ()
+    broken: tuple[Broken, ...] = ()
 
 
 class _Sums:
@@ -94,6 +104,7 @@ class Tally:
     dropped: Counter[str] = field(default_factory=Counter)
     redacted: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
+    broken: list[Broken] = field(default_factory=list)
     dropped_characters: int = 0
     added_characters: int = 0
     tails: int = 0
@@ -139,6 +150,10 @@ class Tally:
         if sentence not in self.notes and len(self.notes) < 100:
             self.notes.append(sentence)
 
+    def break_off(self, place: str, why: str, hint: str | None) -> None:
+        """Keep where and why a file could not be read on."""
+        self.broken.append(Broken(place=place, why=why, hint=hint))
+
     def add(self, episode: Episode) -> None:
         """Count an episode that is kept."""
         for node in episode.nodes:
@@ -164,6 +179,7 @@ class Tally:
             dropped=dict(self.dropped),
             redacted=dict(self.redacted),
             notes=tuple(self.notes),
+            broken=tuple(self.broken),
             episodes=self._episodes["episodes"],
             turns=self._episodes["turns"],
             unanswered=self._episodes["unanswered"],

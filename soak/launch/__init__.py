@@ -6,11 +6,12 @@ and everything it needs live in a virtual environment of their own and are never
 the only room that starts processes; each runs under a guardian (`guardian.py`) that ends it when we are gone.
 """
 
-from soak.launch.cache import CacheState
+from soak.launch.cache import CacheState, cache_home
+from soak.launch.contents import CacheEntry, cache_contents
 from soak.launch.local import LOCAL, LOCAL_NAME
 from soak.launch.machine import Place, cores
 from soak.launch.prepare import Prepared, prepare, state_of_cache
-from soak.launch.progress import Progress, Report
+from soak.launch.progress import Progress, Report, Step
 from soak.launch.recipe import spec_of
 from soak.launch.server import Death, RunningServer, start
 from soak.launch.sources import pin
@@ -20,6 +21,7 @@ from soak.launch.told import graphics_cards
 __all__ = [
     "LOCAL",
     "LOCAL_NAME",
+    "CacheEntry",
     "CacheState",
     "Death",
     "LaunchSpec",
@@ -30,6 +32,9 @@ __all__ = [
     "Progress",
     "Report",
     "RunningServer",
+    "Step",
+    "cache_contents",
+    "cache_home",
     "cores",
     "graphics_cards",
     "pin",

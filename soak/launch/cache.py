@@ -177,7 +177,8 @@ def _acquire(descriptor: int, path: Path, step: Step) -> None:
     deadline = time.monotonic() + LOCK_WITHIN_S
     while not _try(descriptor):
         holder = os.pread(descriptor, 100, 0).decode("utf-8", "replace").strip() or "another process"
-        step.mention(f"waiting for {holder}, which is making it")
+        step.say(f"waiting for {holder}, which is making it")
+        step.beat()
         if time.monotonic() > deadline:
             raise LaunchError(
                 f"{path.stem} is being made by another process",
@@ -185,6 +186,7 @@ def _acquire(descriptor: int, path: Path, step: Step) -> None:
                 hint="wait for it, or stop that process",
             )
         time.sleep(LOOK_EVERY_S)
+    step.done()
     with suppress(OSError):  # the name is for people only
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, f"process {os.getpid()}".encode(), 0)

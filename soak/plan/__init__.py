@@ -7,7 +7,7 @@ Resuming is the same plan minus what is done.
 
 from soak.plan.outline import PlanOutline, describe
 from soak.plan.pace import arrivals, in_flight_at, think_time_s
-from soak.plan.plan import Conversation, Plan, arm_order, make_plan
+from soak.plan.plan import Conversation, Plan, arm_order, make_plan, turn_limit
 from soak.plan.seeds import plan_digest, salt_for, seed_for
 
 __all__ = [
@@ -23,4 +23,5 @@ __all__ = [
     "salt_for",
     "seed_for",
     "think_time_s",
+    "turn_limit",
 ]

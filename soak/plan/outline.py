@@ -31,6 +31,9 @@ class PlanOutline(msgspec.Struct, frozen=True, kw_only=True):
     """
     What a plan comes to. `turns`, `requests` (turns × arms) and `passes` are None for a time budget.
 
+    In live replay `turns`, `requests` and `completion_tokens_max` are upper bounds, and `prompt_tokens` is what the
+    record comes to: `upper_bound` says so.
+
     Tokens are estimates: characters / 4, tool schemas and chat template not counted. `pass_prompt_tokens` is what one
     pass sends to one arm, `prompt_tokens` the whole plan to all arms; `completion_tokens_max` is the cap on what comes
     back.
@@ -50,6 +53,7 @@ class PlanOutline(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: int | None
     completion_tokens_max: int | None
     first: tuple[PlannedConversation, ...]
+    upper_bound: bool = False
 
 
 def describe(plan: Plan) -> PlanOutline:
@@ -74,6 +78,7 @@ def describe(plan: Plan) -> PlanOutline:
         prompt_tokens=prompt,
         completion_tokens_max=None if requests is None else requests * plan.scenario.sampling.max_tokens,
         first=_first(plan, prefixes),
+        upper_bound=plan.scenario.replay != "recorded",
     )
 
 
@@ -85,6 +90,12 @@ def _prefix_characters(episode: Episode) -> tuple[int, ...]:
 
 def _prompt_tokens(plan: Plan, prefixes: dict[str, tuple[int, ...]], turns: int) -> int:
     """Return what the first `turns` turns of the plan send to one arm: whole passes, then the part of one."""
+    if plan.scenario.replay != "recorded":
+        return sum(
+            estimate_tokens(prefixes[conversation.episode.id][turn.index])
+            for conversation in plan.conversations()
+            for turn in conversation.turns
+        )
     a_pass = sum(len(sizes) for sizes in prefixes.values())
     passes, rest = divmod(turns, a_pass)
     whole = sum(estimate_tokens(size) for sizes in prefixes.values() for size in sizes)

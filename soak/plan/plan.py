@@ -7,6 +7,7 @@ gives an endless plan.
 """
 
 import itertools
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
@@ -25,7 +26,8 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """
     One trip through an episode: `turns` are those that at least one arm still lacks, in order.
 
-    `ordinal` numbers the conversations of the whole plan from 0, whatever is done already.
+    `ordinal` numbers the conversations of the whole plan from 0, whatever is done already. `turn_limit`: how many turns
+    it may have where they are made at run time; `turns` are then those of the record.
     """
 
     episode: Episode
@@ -33,6 +35,7 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     ordinal: int
     turns: tuple[Turn, ...]
     salt: str | None = None
+    turn_limit: int = 0
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,9 +53,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def size(self) -> tuple[int, int] | None:
-        """Turns for each arm and passes (the last may be cut short); None for a time budget."""
+        """
+        Turns for each arm and passes (the last may be cut short); None for a time budget.
+
+        Where turns are made at run time, the turns are an upper bound.
+        """
         budget = self.scenario.budget
-        a_pass = sum(len(episode.turns) for episode in self.episodes)
+        a_pass = sum(turn_limit(self.scenario, episode) for episode in self.episodes)
         if budget.passes is not None:
             return a_pass * budget.passes, budget.passes
         if budget.turns is not None:
@@ -71,13 +78,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             if left:
                 yield msgspec.structs.replace(conversation, turns=left)
 
-    def turn_keys(self) -> Iterator[TurnKey]:
-        """Yield the key of every planned turn and arm, in plan order; without end for a time budget."""
-        for conversation in self._all():
-            for turn in conversation.turns:
-                for arm in arm_order(conversation, turn, self.arms):
-                    yield _key(conversation, turn, arm)
-
     def pass_order(self, pass_: int) -> tuple[Episode, ...]:
         """Return all episodes in the order of this pass."""
         return tuple(_order(self.episodes, self.scenario.seed, pass_))
@@ -93,13 +93,17 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         passes = itertools.count() if scenario.budget.passes is None else range(scenario.budget.passes)
         for pass_ in passes:
             for episode in self.pass_order(pass_):
-                turns = episode.turns if left is None else episode.turns[:left]
+                limit = turn_limit(scenario, episode)
+                limit = limit if left is None else min(limit, left)
+                turns = episode.turns[:limit]
                 salt = salt_for(scenario.salt, scenario.seed, episode.id, pass_)
                 if turns:
-                    yield Conversation(episode=episode, pass_=pass_, ordinal=ordinal, turns=turns, salt=salt)
+                    yield Conversation(
+                        episode=episode, pass_=pass_, ordinal=ordinal, turns=turns, salt=salt, turn_limit=limit
+                    )
                 ordinal += 1
                 if left is not None:
-                    left -= len(turns)
+                    left -= limit
                     if left == 0:
                         return
 
@@ -123,6 +127,12 @@ def make_plan(scenario: Scenario, episodes: Sequence[Episode], arms: Sequence[st
             hint="look at it with: soak corpus check",
         )
     return Plan(scenario=scenario, episodes=tuple(episodes), arms=tuple(arms))
+
+
+def turn_limit(scenario: Scenario, episode: Episode) -> int:
+    """Return how many turns a conversation may have: those of the record, or, live, `max_turns` times as many."""
+    recorded = len(episode.turns)
+    return recorded if scenario.replay == "recorded" else math.ceil(recorded * scenario.live.max_turns)
 
 
 def arm_order(conversation: Conversation, turn: Turn, arms: Sequence[str]) -> tuple[str, ...]:

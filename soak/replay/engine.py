@@ -1,28 +1,36 @@
 """
-The loop in the middle: a load shape starts conversations, each sends its turns in order to every arm in turn.
+The loop in the middle: a load shape starts conversations, and a carrier takes each of them on, turn by turn.
 
     budget ends, Ctrl-C, a threshold, a lost server ─► switch: draining ─► no new turn; turns in flight go on
     second Ctrl-C, or the drain limit               ─► switch: stopped  ─► turns in flight are cancelled
 
-Two arms get the same turn one after the other, AB and BA alternating by pair, so that slow drift hits both alike.
+The carrier (`floor.py`) is what the modes of replay differ in. Recorded: two arms get the same turn one after the
+other, AB and BA alternating by pair, so that slow drift hits both alike.
 """
 
 import asyncio
 from collections.abc import Callable, Iterator, Mapping
 
-from soak.facts import Record, TurnKey
-from soak.plan import Conversation, Plan, arm_order, arrivals, in_flight_at, seed_for, think_time_s
+from soak.facts import ConversationKey, Record, TurnKey
+from soak.plan import Conversation, Plan, arrivals, in_flight_at
 from soak.replay.arm import Arm
+from soak.replay.floor import Carrier, Floor, PastTurn, Stage
 from soak.replay.passes import PassWatch
 from soak.replay.ports import Clock, Ledger, Listener
+from soak.replay.recorded import Recorded
 from soak.replay.switch import Switch
-from soak.replay.turn import Job, TurnRunner
+from soak.replay.turn import TurnRunner
 
 _TICK_S = 0.5
 
 
 class Replay:
-    """Carries out a plan. `done` are the keys that need no more turn; `used_s` is the budget already used."""
+    """
+    Carries out a plan. `carrier` takes each conversation on, turn by turn (default: as recorded).
+
+    Earlier sittings left: `done`, the keys that need no more turn; `over`, the conversations that came to their end
+    where turns are made at run time; `past`, which reads a done turn again; `used_s`, the budget already used.
+    """
 
     def __init__(
         self,
@@ -36,25 +44,38 @@ class Replay:
         clock: Clock,
         switch: Switch,
         starts: Mapping[TurnKey, int],
+        carrier: Carrier | None = None,
         done: frozenset[TurnKey] = frozenset(),
+        over: frozenset[ConversationKey] = frozenset(),
+        past: Callable[[TurnKey], PastTurn | None] = lambda _: None,
         used_s: float = 0.0,
         stop_if: Callable[[Record], str | None] = lambda _: None,
     ) -> None:
         self._plan = plan
         self._scenario = plan.scenario
-        self._arms = arms
-        self._runner = runner
+        self._carrier = carrier or Recorded(plan.scenario)
         self._ledger = ledger
-        self._listener = listener
         self._tell = tell
         self._clock = clock
         self._switch = switch
-        self._starts = starts
-        self._done = done
         self._used_s = used_s
         self._stop_if = stop_if
         self._began = clock.now()
         self._passes = PassWatch()
+        self._stage = Stage(
+            arms={name: arms[name] for name in plan.arms},
+            runner=runner,
+            ledger=ledger,
+            listener=listener,
+            clock=clock,
+            switch=switch,
+            seed=plan.scenario.seed,
+            starts=starts,
+            done=done,
+            over=over,
+            past=past,
+            after=self._after,
+        )
         for key in done:
             self._passes.sent(key.pass_)  # what earlier sittings did with a pass is not known: do not call it barren
 
@@ -150,7 +171,7 @@ class Replay:
 
     def _conversations(self) -> Iterator[Conversation]:
         """The plan's conversations with what is left of them; ends a looping plan if a whole pass sent nothing."""
-        for conversation in self._plan.conversations(lambda key: key in self._done):
+        for conversation in self._plan.conversations(self._needs_no_more):
             if self._plan.endless and self._passes.barren:
                 text = "no turn of a whole pass could be sent; see the reasons of the skipped turns"
                 self._tell("nothing_fits", text, None)
@@ -159,70 +180,25 @@ class Replay:
             self._passes.begin(conversation)
             yield conversation
 
+    def _needs_no_more(self, key: TurnKey) -> bool:
+        """Whether a turn is done with; where turns are made at run time, that is known of whole conversations only."""
+        if self._scenario.replay == "recorded":
+            return key in self._stage.done
+        return ConversationKey(key.episode, key.pass_, key.arm) in self._stage.over
+
     # -- one conversation --------------------------------------------------------------------------------------
 
     async def _converse(self, conversation: Conversation) -> None:
-        await self._say_all(conversation)
+        await self._carrier.carry(Floor(conversation, self._stage))
         self._passes.end(conversation)
 
-    async def _say_all(self, conversation: Conversation) -> None:
-        """Send the turns of one conversation in order, each to every arm, until the run drains."""
-        too_long: dict[str, int] = {}
-        for turn in conversation.turns:
-            pause_s = think_time_s(self._scenario.think_time, turn)
-            if pause_s and not await self._switch.unless_draining(self._clock.sleep(pause_s)):
-                return
-            order = arm_order(conversation, turn, self._plan.arms)
-            for name in order:
-                if self._switch.draining and name == order[0]:
-                    return  # between pairs; a pair that has begun is completed
-                await self._one(conversation, turn.index, name, too_long)
-
-    async def _one(self, conversation: Conversation, index: int, name: str, too_long: dict[str, int]) -> None:
-        episode = conversation.episode
-        key = TurnKey(episode=episode.id, turn=index, pass_=conversation.pass_, arm=name)
-        if key in self._done:
-            return
-        turn = episode.turns[index]
-        if name in too_long and too_long[name] in {turn.prefix, *self._ancestors(conversation, index)}:
-            skipped = self._skip(key, "begins with a prefix that already did not fit the context")
-            self._after(skipped, turn.prefix, too_long)
-            return
-        job = Job(
-            key=key,
-            episode=episode,
-            turn=turn,
-            seed=seed_for(self._scenario.seed, key),
-            salt=conversation.salt,
-            session=f"{episode.id}.{conversation.pass_}.{name}",
-            start=self._starts.get(key, 0),
-        )
-        record = await self._runner.run(self._arms[name], job)
-        if record is not None:
-            self._after(record, turn.prefix, too_long)
-
-    def _ancestors(self, conversation: Conversation, index: int) -> Iterator[int]:
-        nodes = conversation.episode.nodes
-        at = nodes[conversation.episode.turns[index].prefix].parent
-        while at is not None:
-            yield at
-            at = nodes[at].parent
-
-    def _after(self, record: Record, prefix: int, too_long: dict[str, int]) -> None:
-        if record.outcome == "skipped":
-            too_long.setdefault(record.key.arm, prefix)
-        elif record.outcome == "finished":
+    def _after(self, record: Record) -> None:
+        if record.outcome == "finished":
             self._passes.sent(record.key.pass_)
         broken = self._stop_if(record)
         if broken is not None and not self._switch.draining:
             self._tell("threshold", broken, record.key.arm)
             self._switch.drain("threshold")
-
-    def _skip(self, key: TurnKey, reason: str) -> Record:
-        record = Record(key=key, outcome="skipped", at=self._clock.wall(), reason=reason)
-        self._ledger.finish(record)
-        self._listener.ended(record)
-        return record
 
 
 def _first(error: Exception) -> Exception:

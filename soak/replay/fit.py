@@ -53,5 +53,7 @@ class Meter:
     def _beside(self, prompt: int, context: int, wanted: int) -> Room:
         left = context - prompt
         if left < self._min_room:
-            return Room(0, clamped=True, skip=f"prefix of {prompt} tokens does not fit the context of {context}")
+            short = "" if prompt > context else ", which leaves too little room for an answer"
+            skip = f"not sent: its prompt has {prompt} tokens, the model's context holds {context}{short}"
+            return Room(0, clamped=True, skip=skip)
         return Room(min(wanted, left), clamped=left < wanted)

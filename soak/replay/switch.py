@@ -25,11 +25,6 @@ class Switch:
         """Whether no new turn may be offered."""
         return self._draining.is_set()
 
-    @property
-    def stopped(self) -> bool:
-        """Whether turns in flight are to be broken off."""
-        return self._stopped.is_set()
-
     def drain(self, reason: Reason) -> None:
         """Offer no more turns."""
         if self.reason is None:

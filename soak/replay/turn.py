@@ -12,11 +12,12 @@ from typing import Any
 
 import msgspec
 
-from soak.classify import Context, Settings, TurnJudge
+from soak.classify import Context, Settings, TurnJudge, prompt_text_of
 from soak.client import Exchange, Request, compose, context_limit_of
 from soak.errors import UsageError
-from soak.facts import Chunk, Episode, Judgement, Node, Record, Scenario, Started, Turn, TurnKey, digest_of, text_of
+from soak.facts import Chunk, Judgement, Observation, Record, Scenario, Started, TurnKey, digest_of
 from soak.replay.arm import Arm
+from soak.replay.asked import Asked
 from soak.replay.fit import Room
 from soak.replay.ports import Clock, Ledger, Listener
 from soak.replay.switch import Switch
@@ -29,17 +30,19 @@ _SUSPICIOUS = frozenset(
 # Fields of a body that two arms may differ in and still be asked the same.
 _NOT_THE_QUESTION = frozenset({"model", "return_token_ids"})
 
+# Characters (about 4,000 tokens) from which on an answer takes longer to judge than the loop should stand still.
+_LONG_CHARS = 16_000
+
 # How often a turn that could not be sent is tried again once the server is there.
 _SENT_AGAIN = 3
 
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A planned turn with all that is needed to send it."""
+    """A turn with all that is needed to send it."""
 
     key: TurnKey
-    episode: Episode
-    turn: Turn
+    asked: Asked
     seed: int
     salt: str | None
     session: str
@@ -73,7 +76,7 @@ class TurnRunner:
         if not await arm.gate.passed():
             return None
         room = await arm.meter.room(
-            job.episode.nodes[job.turn.prefix].digest,
+            job.asked.digest,
             lambda: self._body(arm, job, salt=None),
             self._scenario.sampling.max_tokens,
             salted=job.salt is not None,
@@ -109,11 +112,11 @@ class TurnRunner:
             if not await arm.gate.passed():
                 return self._broken_off(job, "the server could not be reached; nothing was sent")
             exchange, judge = await self._exchange(arm, job, body, room, before=exchange)
-        return self._finished(job, exchange, judge)
+        return await self._finished(job, exchange, judge)
 
-    def _finished(self, job: Job, exchange: Exchange, judge: TurnJudge) -> Record:
+    async def _finished(self, job: Job, exchange: Exchange, judge: TurnJudge) -> Record:
         """Judge the whole answer and record it, with the stream's bytes as proof unless it is ok."""
-        judgement = self._judged(job, judge, exchange)
+        judgement = await self._judged(job, judge, exchange)
         record = Record(
             key=job.key,
             outcome="finished",
@@ -123,9 +126,16 @@ class TurnRunner:
         )
         return self._end(record, raw=None if judgement and judgement.class_ == "ok" else exchange.raw)
 
-    def _judged(self, job: Job, judge: TurnJudge, exchange: Exchange) -> Judgement | None:
-        """Return the judgement; None if the classifier crashes, for the answer is kept and can be judged again."""
+    async def _judged(self, job: Job, judge: TurnJudge, exchange: Exchange) -> Judgement | None:
+        """
+        Return the judgement; None if the classifier crashes, for the answer is kept and can be judged again.
+
+        A long answer is read in a thread, so that the chunks of other streams are stamped when they come: the thread
+        gives way every 5 ms, where the reading of 20,000 tokens takes 30 ms of CPU and more on a busy machine.
+        """
         try:
+            if _size(exchange.observation) > _LONG_CHARS:
+                return await asyncio.to_thread(judge.finish, exchange.observation)
             return judge.finish(exchange.observation)
         except Exception as crash:
             text = f"{job.key} is not judged: the classifier crashed ({type(crash).__name__}: {str(crash)[:200]})"
@@ -176,8 +186,8 @@ class TurnRunner:
 
     def _body(self, arm: Arm, job: Job, *, salt: str | None) -> dict[str, Any]:
         return compose(
-            job.episode.prefix(job.turn),
-            job.episode.tools,
+            job.asked.messages,
+            job.asked.tools,
             mode=arm.tool_mode,
             model=arm.capabilities.model,
             sampling=self._scenario.sampling,
@@ -191,10 +201,10 @@ class TurnRunner:
 
     def _context(self, arm: Arm, job: Job, room: Room) -> Context:
         return Context(
-            prompt_text="\n".join(text_of(message.content) for message in job.episode.prefix(job.turn)),
-            tools=job.episode.tools,
-            reference=job.episode.answer(job.turn),
-            reference_tokens=job.turn.completion_tokens,
+            prompt_text=prompt_text_of(job.asked.messages, own_answers=self._scenario.replay != "recorded"),
+            tools=job.asked.tools,
+            reference=None if job.asked.answer is None else job.asked.answer.message,
+            reference_tokens=job.asked.answer_tokens,
             max_tokens=room.max_tokens,
             tool_mode=arm.tool_mode,
         )
@@ -206,25 +216,23 @@ class TurnRunner:
         return context_limit_of(observation.error)
 
     def _record_start(self, job: Job, body: dict[str, Any]) -> None:
-        chain, answer = job.episode.chain(job.turn), self._answer_node(job)
-        self._ledger.messages(chain if answer is None else (*chain, answer), job.episode.tools)
+        asked = job.asked
+        chain = asked.chain if asked.answer is None else (*asked.chain, asked.answer)
+        self._ledger.messages(chain, asked.tools)
         self._ledger.start(
             Started(
                 key=job.key,
                 start=job.start,
                 at=self._clock.wall(),
                 seed=job.seed,
-                prefix=job.episode.nodes[job.turn.prefix].digest,
+                prefix=asked.digest,
                 request=digest_of({name: value for name, value in body.items() if name not in _NOT_THE_QUESTION}),
-                answer=None if answer is None else answer.digest,
-                answer_tokens=job.turn.completion_tokens,
-                tools=digest_of(list(job.episode.tools)) if job.episode.tools else None,
+                answer=None if asked.answer is None else asked.answer.digest,
+                answer_tokens=asked.answer_tokens,
+                tools=digest_of(list(asked.tools)) if asked.tools else None,
             )
         )
         self._listener.started(job.key)
-
-    def _answer_node(self, job: Job) -> Node | None:
-        return None if job.turn.answer is None else job.episode.nodes[job.turn.answer]
 
     def _broken_off(self, job: Job, reason: str) -> Record:
         return self._end(Record(key=job.key, outcome="indeterminate", at=self._clock.wall(), reason=reason))
@@ -233,6 +241,12 @@ class TurnRunner:
         self._ledger.finish(record, raw)
         self._listener.ended(record)
         return record
+
+
+def _size(observation: Observation) -> int:
+    """Return the characters that were generated."""
+    arguments = sum(len(call.arguments) for call in observation.tool_calls)
+    return len(observation.content) + len(observation.reasoning) + arguments
 
 
 def _never_arrived(exchange: Exchange) -> bool:

@@ -7,7 +7,7 @@ prints or writes is somebody else. Everything a model, a server or a file said i
 (`soak.report.html`) is imported on demand, for it needs the extra `report`.
 """
 
-from soak.report.arms import ReportArm
+from soak.report.arms import ReportArm, ReportTurn
 from soak.report.comparison import markdown_comparison, terminal_comparison
 from soak.report.corpora import terminal_corpora, terminal_corpus, terminal_episode, terminal_import
 from soak.report.escape import escape_markdown, escape_terminal, printable
@@ -18,6 +18,7 @@ from soak.report.turn import terminal_turn, terminal_turn_list
 
 __all__ = [
     "ReportArm",
+    "ReportTurn",
     "escape_markdown",
     "escape_terminal",
     "junit_comparison",

@@ -1,15 +1,36 @@
 """One arm as a report sees it, and what the arms of a report ran: their cards side by side, differences first."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from soak.facts import ArmSummary, Manifest, Record, canonical, clean
+from soak.facts import ArmSummary, Manifest, Record, TurnKey, canonical, clean
 from soak.report.figures import UNKNOWN, count
 
 _ALWAYS_DIFFERENT = ("run", "begun", "target")
 _SCENARIO = ("sampling", "load", "think_time", "tools", "salt", "replay", "on_loop", "deadlines", "extra_body")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportTurn:
+    """
+    One planned turn's last word, without what was generated.
+
+    `class_` is its class, or its outcome where it was not judged; `tokens`, `prompt` and `started_at` (UTC epoch
+    seconds) are None where they are not known.
+    """
+
+    key: TurnKey
+    class_: str
+    tokens: int | None = None
+    prompt: int | None = None
+    started_at: float | None = None
+
+
+def unread(_: TurnKey) -> Record | None:
+    """Read no record: what an arm is given whose answers are not to be shown."""
+    return None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,7 +38,8 @@ class ReportArm:
     """
     One arm: `name` is what we call it (baseline, candidate, A, B, …), `label` where it is stored.
 
-    `records` are the final records of this arm alone, as they are judged now.
+    `turns` are this arm's alone, as they are judged now. `record` reads one turn's record, answer included; it is
+    asked for the turns that are shown, one after another.
     """
 
     name: str
@@ -26,7 +48,8 @@ class ReportArm:
     manifest: Manifest
     arm: str
     summary: ArmSummary
-    records: Sequence[Record]
+    turns: Sequence[ReportTurn] = ()
+    record: Callable[[TurnKey], Record | None] = unread
 
 
 @dataclass(frozen=True)
@@ -71,7 +94,9 @@ def _card(arm: ReportArm) -> Iterator[tuple[str, str]]:
     yield "model", build.model
     yield "speculation", _speculation(build.speculative, build.settings.get("speculation"))
     yield "target", build.target
-    yield from ((f"setting {name}", _text(value)) for name, value in sorted(build.settings.items()))
+    yield from (
+        (f"setting {name}", _text(value)) for name, value in sorted(build.settings.items()) if name != "speculation"
+    )
     entries = card.environment.entries if card and card.environment else {}
     yield from ((f"running {name.replace('_', ' ')} ({entry.source})", entry.value) for name, entry in entries.items())
     yield "context, tokens", count(abilities.context_tokens if abilities else None)

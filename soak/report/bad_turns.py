@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from markupsafe import Markup, escape
 
 from soak.facts import Finding, Observation, Record
-from soak.report.arms import ReportArm
+from soak.report.arms import ReportArm, ReportTurn
 from soak.report.escape import escape_terminal, one_line, shorten
 from soak.report.excerpt import Piece, excerpt_pieces
 from soak.report.turn import course_lines, finding_line
@@ -60,13 +60,13 @@ class BadTurns:
 
 
 def bad_turns(arms: Sequence[ReportArm]) -> BadTurns:
-    """Return the turns of the arms that are not ok, as many as a page can hold."""
+    """Return the turns of the arms that are not ok, as many as a page can hold; only their records are read."""
     groups = _groups(arms)
     share = max(1, TURNS_SHOWN // max(1, sum(map(bool, groups.values()))))
-    classes = [{record.key.pair: _class(record) for record in arm.records} for arm in arms]
+    classes = [{turn.key.pair: turn.class_ for turn in arm.turns} for arm in arms]
     budget, left_out, shown = TEXT_BYTES, 0, []
-    for (place, _), records in groups.items():
-        for record in records[:share]:
+    for (place, _), turns in groups.items():
+        for record in filter(None, (arms[place].record(turn.key) for turn in turns[:share])):
             texts = tuple(_texts(record)) if budget > 0 else ()
             budget -= sum(len(text.excerpt) for text in texts)
             left_out += not texts and record.observation is not None and budget <= 0
@@ -77,23 +77,21 @@ def bad_turns(arms: Sequence[ReportArm]) -> BadTurns:
             }
             shown.append(_bad_turn(arms[place], record, others, texts))
     counts = [
-        (arms[place].name, name, len(records), min(len(records), share))
-        for (place, name), records in groups.items()
-        if records
+        (arms[place].name, name, len(turns), min(len(turns), share)) for (place, name), turns in groups.items() if turns
     ]
     return BadTurns(
         shown=tuple(shown), total=sum(map(len, groups.values())), counts=tuple(counts), texts_left_out=left_out
     )
 
 
-def _groups(arms: Sequence[ReportArm]) -> dict[tuple[int, str], list[Record]]:
+def _groups(arms: Sequence[ReportArm]) -> dict[tuple[int, str], list[ReportTurn]]:
     """Return the bad turns by class and arm, the longest answers first."""
-    found: dict[tuple[int, str], list[Record]] = defaultdict(list)
+    found: dict[tuple[int, str], list[ReportTurn]] = defaultdict(list)
     for place, arm in enumerate(arms):
-        for record in arm.records:
-            found[place, _class(record)].append(record)
+        for turn in arm.turns:
+            found[place, turn.class_].append(turn)
     return {
-        (place, name): sorted(found[place, name], key=lambda record: (-(_tokens(record) or 0), record.key))
+        (place, name): sorted(found[place, name], key=lambda turn: (-(turn.tokens or 0), turn.key))
         for name in _WORST_FIRST
         for place in range(len(arms))
     }

@@ -1,10 +1,12 @@
 """Rates with intervals, as plots want them: per class, and in bands along depth and time."""
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from soak.facts import CLASSES, Comparison, Events, Record, Trend
-from soak.report.arms import ReportArm
+from soak.facts import CLASSES, Comparison, Events, Trend
+from soak.report.arms import ReportArm, ReportTurn
+from soak.report.comparison import trend_text
 from soak.report.plots import RatePoint
 from soak.stats import wilson
 
@@ -63,10 +65,14 @@ def run_rates(arms: Sequence[ReportArm]) -> dict[str, list[RatePoint | None]]:
 
 
 def trend_bands(trend: Trend) -> Banded:
-    """Return the bands of a comparison's trend."""
+    """Return the bands of a comparison's trend, and what its tests say."""
     label = {"depth_tokens": _tokens, "uptime_s": _time}.get(trend.axis, _plain)
+    title, along, caption = _AXES[trend.axis]
+    tests = (trend_text(trend.baseline, trend), trend_text(trend.candidate, trend))
     return Banded(
-        *_AXES[trend.axis],
+        title,
+        along,
+        f"{caption} Trend: baseline {tests[0]}; candidate {tests[1]}; by episodes.".strip(),
         tuple(_range(band.low, band.high, label) for band in trend.bands),
         tuple(
             (
@@ -80,8 +86,8 @@ def trend_bands(trend: Trend) -> Banded:
 
 def depth_bands(arms: Sequence[ReportArm]) -> Banded | None:
     """Return the arms' turns in bands of equal numbers of turns by prompt tokens; None where no server told them."""
-    values = [[(_prompt(record), record) for record in arm.records if _prompt(record) is not None] for arm in arms]
-    known = sorted(value for side in values for value, _ in side if value is not None)
+    values = [[(float(turn.prompt), turn) for turn in arm.turns if turn.prompt is not None] for arm in arms]
+    known = sorted(value for side in values for value, _ in side)
     if not known or known[0] == known[-1]:
         return None
     edges = sorted({float(known[len(known) * step // _BANDS]) for step in range(_BANDS)})
@@ -90,37 +96,32 @@ def depth_bands(arms: Sequence[ReportArm]) -> Banded | None:
 
 def uptime_bands(arms: Sequence[ReportArm]) -> Banded | None:
     """Return the arms' turns in bands of equal time since each arm's first turn."""
-    values = [_uptimes(arm.records) for arm in arms]
+    values = [_uptimes(arm.turns) for arm in arms]
     longest = max((value for side in values for value, _ in side), default=0.0)
     if longest <= 0:
         return None
     return _banded(_SINCE_FIRST_TURN, [longest * step / _BANDS for step in range(_BANDS)], values, _time)
 
 
-def _prompt(record: Record) -> float | None:
-    usage = record.observation.usage if record.observation and record.judgement else None
-    return usage.prompt if usage else None
-
-
-def _uptimes(records: Sequence[Record]) -> list[tuple[float, Record]]:
-    starts = [(record.observation.started_at, record) for record in records if record.observation and record.judgement]
+def _uptimes(turns: Sequence[ReportTurn]) -> list[tuple[float, ReportTurn]]:
+    starts = [(turn.started_at, turn) for turn in turns if turn.started_at is not None]
     first = min((at for at, _ in starts), default=0.0)
-    return [(at - first, record) for at, record in starts]
+    return [(at - first, turn) for at, turn in starts]
 
 
 def _banded(
     axis: tuple[str, str, str],
     edges: Sequence[float],
-    values: Sequence[Sequence[tuple[float | None, Record]]],
+    values: Sequence[Sequence[tuple[float, ReportTurn]]],
     label: Callable[[float], str],
 ) -> Banded:
     """Return turns counted between each edge and the next, the last band without an end."""
     ends = [*edges[1:], None]
     counts = [[[0, 0] for _ in values] for _ in edges]
     for arm, side in enumerate(values):
-        for value, record in side:
-            band = sum(edge <= (value or 0.0) for edge in edges[1:])
-            counts[band][arm][0] += record.judgement is not None and record.judgement.class_ != "ok"
+        for value, turn in side:
+            band = bisect_right(edges, value, lo=1) - 1
+            counts[band][arm][0] += turn.class_ != "ok"
             counts[band][arm][1] += 1
     labels = tuple(_range(low, high, label) for low, high in zip(edges, ends, strict=True))
     return Banded(*axis, labels, tuple(tuple(rate_point(*pair) for pair in band) for band in counts))

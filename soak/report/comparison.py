@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from soak.facts import ClassComparison, Comparison, Evidence, Gate, Makespan, WallClock
+from soak.facts import ClassComparison, Comparison, Evidence, Gate, Makespan, Trend, TrendTest, WallClock
 from soak.report.arms import ReportArm, differences
 from soak.report.cards import difference_lines, difference_markdown
 from soak.report.escape import escape_markdown, escape_terminal, one_line
@@ -25,6 +25,7 @@ CLASS_HEADER = (
 LATENCY_HEADER = ("answers", "p50", "p95", "p99", "ratio")
 
 _CHANGE_SHOWN_S = 0.05
+_DETAIL = 800
 _LATENCY_TITLES = {"ttft_ms": "first token", "tpot_ms": "per token", "e2e_ms": "whole turn"}
 PARTS = {
     "tokens": "length of answers",
@@ -33,6 +34,9 @@ PARTS = {
     "retries": "retries",
     "other": "what turns did not tell",
 }
+_TREND_TOLD = 0.05
+_AXES = {"depth_tokens": "with depth", "turn": "along the conversation", "uptime_s": "with uptime"}
+_PER = {"depth_tokens": "1,000 prompt tokens", "turn": "turn", "uptime_s": "hour"}
 _GATE_WORDS = {True: "holds: fail", False: "does not hold", None: "not measured: unknown"}
 
 
@@ -46,7 +50,7 @@ def terminal_comparison(
     `gates` are what became of `--fail-on`.
     """
     width, style = min(max(width, 40), 200), Style(colour)
-    lines = [f"{style.verdict(comparison.verdict)}{_by(gates)} — {_names(comparison)}", ""]
+    lines = [f"{style.verdict(comparison.verdict)}{by_gates(comparison, gates)} — {_names(comparison)}", ""]
     lines += [*differs, ""] if (differs := difference_lines(comparison.cards)) else []
     lines += textwrap.wrap(escape_terminal(comparison.sentence), width)
     if comparison.invalid:
@@ -58,24 +62,34 @@ def terminal_comparison(
     table = terminal_table(CLASS_HEADER, [class_row(name, found, style) for name, found in comparison.classes.items()])
     lines += ["", f"  {exposure(comparison)}", style.bold(table[0]), *table[1:]]
     lines += [f"  {line}" for line in evidence_lines(comparison)]
+    if comparison.details or comparison.notes:
+        lines += ["", *_bullets([*comparison.details, *comparison.notes], width, _DETAIL)]
     lines += ["", *(f"  {line}" for line in clock_lines(comparison))]
+    lines += [f"  {line}" for line in place_lines(comparison)]
     if comparison.latency:
         lines += ["", *terminal_table(LATENCY_HEADER, latency_rows(comparison))]
     return "\n".join(lines)
 
 
-def _bullets(texts: Iterable[str], width: int) -> list[str]:
-    """Return foreign sentences as wrapped points, each bounded."""
+def _bullets(texts: Iterable[str], width: int, limit: int = 300) -> list[str]:
+    """Return foreign sentences as wrapped points, each of at most `limit` characters."""
     return [
         line
         for text in texts
-        for line in textwrap.wrap(one_line(text, 300), width, initial_indent="  - ", subsequent_indent="    ")
+        for line in textwrap.wrap(one_line(text, limit), width, initial_indent="  - ", subsequent_indent="    ")
     ]
 
 
-def _by(gates: Sequence[Gate]) -> str:
-    """Return what says that a verdict is that of somebody's gate and not of the comparison alone."""
-    return " by --fail-on" if gates else ""
+def by_gates(comparison: Comparison, gates: Sequence[Gate]) -> str:
+    """
+    Return what says that a verdict is somebody's gates', and what the evidence itself says.
+
+    Empty without gates, and where the comparison is invalid: then they decide nothing.
+    """
+    if not gates or comparison.invalid:
+        return ""
+    evidence = comparison.verdict_by_evidence
+    return " by --fail-on" if evidence in (None, comparison.verdict) else f" by --fail-on; the evidence: {evidence}"
 
 
 def _names(comparison: Comparison) -> str:
@@ -97,6 +111,9 @@ def _value(value: float | str | None) -> str:
 def exposure(comparison: Comparison) -> str:
     """Return how much was compared."""
     pairs, clusters, unpaired = (count(n) for n in (comparison.pairs, comparison.clusters, comparison.unpaired))
+    whole = comparison.conversations
+    if whole is not None:
+        return f"{count(whole.pairs)} paired conversations, {unpaired} turns (live, never paired), {clusters} episodes"
     return f"{pairs} paired turns, {unpaired} unpaired, {clusters} episodes"
 
 
@@ -204,6 +221,8 @@ def _drift(comparison: Comparison) -> Iterator[str]:
         if drift.tpot_percent_per_hour is not None:
             change = f"{drift.tpot_percent_per_hour:+.2f} % an hour ({interval(drift.ci95)})"
             yield f"{one_line(name, 30)}: time per token drifts by {change}"
+        elif drift.unknown_because is not None:
+            yield f"{one_line(name, 30)}: drift of the time per token: {one_line(drift.unknown_because, 200)}"
 
 
 def _noise(comparison: Comparison) -> Iterator[str]:
@@ -215,6 +234,38 @@ def _noise(comparison: Comparison) -> Iterator[str]:
             f" {decimal(floor.turn_time_factor_p50)} in half of the pairs,"
             f" {decimal(floor.turn_time_factor_p95)} in 95 %"
         )
+
+
+def place_lines(comparison: Comparison) -> list[str]:
+    """Return where and when turns failed, safe for a terminal: time to the first failure, and trends that are seen."""
+    return [*_first_failures(comparison), *_trends(comparison)]
+
+
+def _first_failures(comparison: Comparison) -> Iterator[str]:
+    for one in comparison.survival:
+        if one.unit == "turns" and one.baseline.failed + one.candidate.failed:
+            reached = " → ".join(
+                f"{count(side.failed)} of {count(side.conversations)} failed"
+                + ("" if side.median is None else f" (median turn {count(side.median)})")
+                for side in (one.baseline, one.candidate)
+            )
+            yield f"conversations up to their first failure: {reached}; p {p_value(one.p_value)} by episodes"
+
+
+def _trends(comparison: Comparison) -> Iterator[str]:
+    """Yield each arm's trend whose p-value says that there is one; that there is none is not said of the others."""
+    for trend in comparison.trends:
+        for name, found in (("baseline", trend.baseline), ("candidate", trend.candidate)):
+            if found.p_value is not None and found.p_value < _TREND_TOLD:
+                yield f"{name}: failures change {_AXES[trend.axis]}: {trend_text(found, trend)}"
+
+
+def trend_text(found: TrendTest, trend: Trend) -> str:
+    """Return a trend's slope, where one is told, and its p-value."""
+    slope = ""
+    if found.slope is not None:
+        slope = f"{100 * found.slope:+.2g} points per {_PER[trend.axis]} ({interval(found.slope_ci95, scale=100)}), "
+    return f"{slope}p {p_value(found.p_value)}"
 
 
 def latency_rows(comparison: Comparison) -> list[list[str]]:
@@ -236,7 +287,7 @@ def markdown_comparison(comparison: Comparison, gates: Sequence[Gate] = (), arms
     `gates` are what became of `--fail-on`; of two `arms` the differences of what they ran are listed.
     """
     names = f"{escape_markdown(comparison.baseline)} → {escape_markdown(comparison.candidate)}"
-    lines = [f"**{comparison.verdict.upper()}**{_by(gates)} — {names}", ""]
+    lines = [f"**{comparison.verdict.upper()}**{by_gates(comparison, gates)} — {names}", ""]
     lines += [*ran, ""] if (ran := difference_markdown(comparison.cards)) else []
     lines += [escape_markdown(comparison.sentence)]
     for title, texts in (
@@ -277,12 +328,12 @@ def _markdown_figures(comparison: Comparison) -> list[str]:
         "",
         *markdown_table(CLASS_HEADER, rows),
         "",
-        *_markdown_list([*evidence_lines(comparison), f"tests: {'; '.join(tests)}"]),
+        *_markdown_list([*evidence_lines(comparison), f"tests: {'; '.join(tests)}", *comparison.details]),
     ]
 
 
 def _markdown_times(comparison: Comparison) -> list[str]:
-    lines = _markdown_list(clock_lines(comparison))
+    lines = _markdown_list([*clock_lines(comparison), *place_lines(comparison)])
     if comparison.latency:
         rows = [[escape_markdown(cell) for cell in row] for row in latency_rows(comparison)]
         lines += ["", *markdown_table(LATENCY_HEADER, rows)]

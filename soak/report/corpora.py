@@ -77,6 +77,17 @@ class SourceFigures(Protocol):
     def dropped(self) -> Mapping[str, int]: ...  # noqa: D102
     @property
     def notes(self) -> Sequence[str]: ...  # noqa: D102
+    @property
+    def broken(self) -> "Sequence[BrokenPlace]": ...  # noqa: D102
+
+
+class BrokenPlace(Protocol):
+    """Where a source could not be read on, and why."""
+
+    @property
+    def place(self) -> str: ...  # noqa: D102 - described by the class
+    @property
+    def why(self) -> str: ...  # noqa: D102
 
 
 def terminal_corpora(corpora: Sequence[CorpusFigures]) -> str:
@@ -150,6 +161,10 @@ def terminal_import(reports: Sequence[SourceFigures]) -> str:
                 f"  {what} {count(number)}: {one_line(why, 200)}"
                 for why, number in list(reasons.items())[:_REASONS_SHOWN]
             ]
+        lines += [
+            f"  NOT READ ON from {one_line(broken.place, 200)}: {one_line(broken.why, 300)}"
+            for broken in one.broken[:_REASONS_SHOWN]
+        ]
         lines += [f"  note: {escape_terminal(note[:300])}" for note in one.notes[:_REASONS_SHOWN]]
     episodes, turns = sum(one.episodes for one in reports), sum(one.turns for one in reports)
     return "\n".join([*lines, f"in all: {count(episodes)} episodes, {count(turns)} turns"])

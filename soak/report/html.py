@@ -28,6 +28,7 @@ from soak.report.comparison import (
     CLASS_HEADER,
     LATENCY_HEADER,
     PARTS,
+    by_gates,
     class_row,
     clock_lines,
     evidence_lines,
@@ -101,7 +102,7 @@ def comparison_page(comparison: Comparison, arms: Sequence[ReportArm], gates: Se
     verdict = Verdict(
         of=f"{comparison.baseline} → {comparison.candidate}",
         verdict=comparison.verdict,
-        by="by --fail-on" if gates else "",
+        by=by_gates(comparison, gates).strip(),
         sentence=comparison.sentence,
         points=[(title, texts) for title, texts in points if texts],
     )
@@ -188,6 +189,7 @@ def _compared_counts(comparison: Comparison) -> Section:
         lines=[
             f"{exposure(comparison)}. Intervals are 95 %; p is two-sided; corrected: for several classes.",
             *evidence_lines(comparison),
+            *comparison.details,
         ],
         tables=[Table(header=CLASS_HEADER, rows=rows)],
         figures=[

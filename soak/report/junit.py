@@ -42,6 +42,7 @@ def _properties(comparison: Comparison) -> list[tuple[str, str]]:
         ("baseline", comparison.baseline),
         ("candidate", comparison.candidate),
         ("verdict", comparison.verdict),
+        ("verdict by evidence", comparison.verdict_by_evidence or comparison.verdict),
         ("exposure", exposure(comparison)),
         *((f"build.{one_line(name, 40)}", value) for name, value in comparison.builds.items()),
     ]
@@ -97,7 +98,7 @@ def _gate(suite: ET.Element, gate: Gate, *, void: bool) -> None:
 
 
 def _text(comparison: Comparison) -> str:
-    return "\n".join([comparison.sentence, *evidence_lines(comparison), *comparison.notes])
+    return "\n".join([comparison.sentence, *evidence_lines(comparison), *comparison.details, *comparison.notes])
 
 
 def _count(suite: ET.Element, whole: ET.Element) -> None:

@@ -9,15 +9,20 @@ from soak.report.table import terminal_table
 def terminal_plan(outline: PlanOutline) -> str:
     """Return what a plan comes to, as text; what a time budget leaves open is "as many as fit"."""
     arms = ", ".join(one_line(arm, 40) for arm in outline.arms)
+    at_most, recorded = ("at most ", "recorded ") if outline.upper_bound and outline.turns else ("", "")
     lines = [
         f"{one_line(outline.scenario, 60)}: {count(outline.episodes)} episodes, arms {arms}, seed {outline.seed}",
-        f"  turns per arm: {_open(outline.turns)}, passes: {_open(outline.passes)},"
-        f" {count(outline.pass_turns)} turns in a pass",
-        f"  requests: {_open(outline.requests)}",
+        f"  turns per arm: {at_most}{_open(outline.turns)}, passes: {_open(outline.passes)},"
+        f" {count(outline.pass_turns)} {recorded}turns in a pass",
+        f"  requests: {at_most}{_open(outline.requests)}",
         f"  prompt tokens, about: {_open(outline.prompt_tokens)}"
         f" ({count(outline.pass_prompt_tokens)} in a pass to one arm)",
         f"  completion tokens, at most: {_open(outline.completion_tokens_max)}",
     ]
+    if outline.upper_bound:
+        lines.append(
+            "  live replay: a conversation ends when its task does; turns are upper bounds, prompts those of the record"
+        )
     depth = [
         [name, count(of.p50), count(of.p90), count(of.max)]
         for name, of in (("characters", outline.depth_characters), ("tokens, about", outline.depth_tokens))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from soak.facts import CLASSES
 
@@ -150,6 +150,10 @@ def change_plot(changes: Mapping[str, float]) -> str | None:
     return _finished(figure, axes, legend=False)
 
 
+_LABELS_IN_A_ROW = 48
+"""Characters of tick labels that fit side by side; with more each is set in two lines."""
+
+
 def bands_plot(
     arms: Sequence[str], bands: Sequence[str], points: Sequence[Sequence[RatePoint]], along: str
 ) -> str | None:
@@ -162,7 +166,9 @@ def bands_plot(
             if band[place].turns:
                 _upright(axes, at - _dodge(place, len(arms)), band[place], place)
         axes.plot([], [], _MARKERS[place], color=_ARMS[place], label=arms[place])
-    axes.set_xticks(range(len(bands)), list(bands), fontsize=8 if len(bands) < 7 else 7)
+    crowded = sum(map(len, bands)) > _LABELS_IN_A_ROW
+    labels = [band.replace("–", "–\n") if crowded else band for band in bands]
+    axes.set_xticks(range(len(bands)), labels, fontsize=8 if len(bands) < 7 else 7)
     axes.set_xlim(-0.6, len(bands) - 0.4)
     axes.set_ylim(bottom=0)
     axes.set_xlabel(along)
@@ -223,6 +229,7 @@ def survival_plot(arms: Sequence[str], curves: Sequence[Sequence[tuple[float, fl
         axes.step(ats, shares, where="post", color=_ARMS[place], linewidth=1.8, label=arms[place])
     axes.set_ylim(0, 103)
     axes.set_xlim(left=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_xlabel(along)
     axes.set_ylabel("without a failure, %")
     axes.grid(axis="y")

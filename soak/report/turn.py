@@ -5,7 +5,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from soak.facts import Finding, Message, Observation, Record, TurnClass, text_of
-from soak.report.escape import escape_terminal, one_line
+from soak.report.escape import one_line
 from soak.report.excerpt import marked_excerpt
 from soak.report.figures import UNKNOWN, count, milliseconds, share
 from soak.report.style import Style
@@ -14,7 +14,6 @@ _WORST_FIRST: tuple[TurnClass, ...] = ("garbage_loop", "error", "early_stop", "m
 _PER_CLASS = 20
 _MESSAGES_SHOWN = 4
 _MESSAGE_CHARACTERS = 600
-_RAW_BYTES = 800
 _REFERENCE_CHARACTERS = 600
 
 
@@ -70,7 +69,7 @@ def terminal_turn(
     prefix: Sequence[Message] = (),
     reference: Message | None = None,
     *,
-    raw: bytes | None = None,
+    raw_bytes: int | None = None,
     width: int = 100,
     colour: bool = False,
 ) -> str:
@@ -78,8 +77,8 @@ def terminal_turn(
     Return one turn as text: what it was classed and why, how it went, the end of its prefix, and the answer with the
     onset of each finding and its repeated unit marked; of long texts head, evidence and tail are shown.
 
-    `prefix` is what the model saw, `reference` the recorded answer, `raw` the kept bytes of the stream. Everything is
-    escaped.
+    `prefix` is what the model saw, `reference` the recorded answer, `raw_bytes` how much of the stream itself is kept.
+    Everything is escaped.
     """
     style = Style(colour)
     lines = [style.bold(f"turn {one_line(str(record.key), 120)}"), *_verdict_lines(record, width, style)]
@@ -91,8 +90,8 @@ def terminal_turn(
         lines += ["", style.bold("recorded answer"), *_indented(_message_text(reference), _REFERENCE_CHARACTERS)]
     if record.observation is not None:
         lines += ["", *_answer_lines(record.observation, record.judgement.findings if record.judgement else (), style)]
-    if raw is not None:
-        lines += ["", *_raw_lines(raw, style)]
+    if raw_bytes is not None:
+        lines += ["", f"raw stream kept: {count(raw_bytes)} bytes; --raw prints them"]
     return "\n".join(lines)
 
 
@@ -178,9 +177,3 @@ def _answer_lines(seen: Observation, findings: Sequence[Finding], style: Style) 
             lines.append(style.bold(f"answer, {title}: {count(len(text))} characters"))
             lines += [f"    {line}" for line in marked_excerpt(text, marks, style=style)]
     return lines or [style.bold("answer: empty")]
-
-
-def _raw_lines(raw: bytes, style: Style) -> list[str]:
-    end = raw[-_RAW_BYTES:].decode("utf-8", "replace")
-    head = style.bold(f"raw stream kept: {count(len(raw))} bytes") + (", its end:" if len(raw) > _RAW_BYTES else ":")
-    return [head, *(f"    {line}" for line in escape_terminal(end, keep_lines=True).split("\n"))]

@@ -51,6 +51,9 @@ def cross_field_problems(value: dict[str, Any], known_classify: Collection[str] 
     ]
     if "budget" in value:
         problems += _checked(value, "budget", Budget, _budget)
+    if value.get("decide") is not None and value.get("replay", "recorded") != "recorded":
+        text = "needs turns that are planned beforehand: leave it out, or say replay: recorded"
+        problems.append(Problem(("decide",), text))
     if value.get("decide") is not None:
         problems += _checked(value, "decide", Decide, _decide)
     return problems

@@ -145,7 +145,13 @@ ARM = _shape(
     _Reading(
         keys={"rate": _RATES, "rate_upper95": _RATES, "busy_s": CLASSES},
         ranges=(
-            (r"rate(_upper95)?\..*|prefix_cache\.hit_rate|speculation\.(acceptance_rate|per_position\..*)", True, 0, 1),
+            (
+                r"rate(_upper95)?\..*|prefix_cache\.hit_rate|conversations\.loop_rate"
+                r"|speculation\.(acceptance_rate|per_position\..*)",
+                True,
+                0,
+                1,
+            ),
             (r".*", False, 0, inf),
         ),
         skipped=("build.settings", "build.speculative"),

@@ -26,6 +26,8 @@ async def poll(
     wall_clock: Callable[[], float],
     stop: asyncio.Event,
     fetch_limit_s: float = 10.0,
+    on_change: Callable[[str | None], None] = lambda _: None,
+    answered: bool = False,
 ) -> Poll:
     """
     Write a sample of `arm` now, every `every_s` seconds, and once more when `stop` is set; then return the counts.
@@ -33,21 +35,39 @@ async def poll(
     `fetch` returns the page's text, or None if there is none. A fetch that fails in whatever way, or takes longer
     than `fetch_limit_s`, is counted and the next one tried: an engine that is down must not end the run. What
     `write` raises is passed on, and so is cancellation (then without a last sample).
+
+    `on_change` is told once why no sample comes any more, where one came before (`answered`: before this call), and
+    once None when they come again.
     """
 
     async def fetch_within() -> str | None:
         async with asyncio.timeout(fetch_limit_s):
             return await fetch()
 
-    outcome = Poll()
+    outcome, voice = Poll(), _Voice(on_change, answered=answered)
     while not stop.is_set():
-        await _sample(fetch_within, write, outcome, arm=arm, wall_clock=wall_clock)
+        voice.hear(await _sample(fetch_within, write, outcome, arm=arm, wall_clock=wall_clock))
         try:
             await asyncio.wait_for(stop.wait(), every_s)
         except TimeoutError:
             continue
-    await _sample(fetch_within, write, outcome, arm=arm, wall_clock=wall_clock)
+    voice.hear(await _sample(fetch_within, write, outcome, arm=arm, wall_clock=wall_clock))
     return outcome
+
+
+class _Voice:
+    """Whether the page answers, told where that changes; one that never answered has none to lose."""
+
+    def __init__(self, on_change: Callable[[str | None], None], *, answered: bool) -> None:
+        self._on_change = on_change
+        self._answers: bool | None = answered or None
+
+    def hear(self, failure: str | None) -> None:
+        answers = failure is None
+        if self._answers is not None and answers != self._answers:
+            self._on_change(failure)
+        if answers or self._answers is not None:
+            self._answers = answers
 
 
 async def _sample(
@@ -57,15 +77,17 @@ async def _sample(
     *,
     arm: str,
     wall_clock: Callable[[], float],
-) -> None:
+) -> str | None:
+    """Take one sample; return why there is none."""
     text, failure = await _fetched(fetch)
     if text is None:
         outcome.failures += 1
         outcome.last_failure = failure
-        return
+        return failure
     # In a thread: a large page takes milliseconds that would show up as loop lag in the turns being timed.
     write(await asyncio.to_thread(parse_metrics, text, arm=arm, at=wall_clock()))
     outcome.samples += 1
+    return None
 
 
 async def _fetched(fetch: Callable[[], Awaitable[str | None]]) -> tuple[str | None, str]:

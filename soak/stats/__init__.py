@@ -43,7 +43,7 @@ from soak.stats.power import (
     turns_needed_unpaired,
     turns_to_decision,
 )
-from soak.stats.quantiles import QuantileLimits, quantile, quantile_limits
+from soak.stats.quantiles import QuantileLimits, quantile, quantile_limits, quantiles_limits
 from soak.stats.randomised import permuted_difference, sign_flip_sums
 from soak.stats.rates import (
     Interval,
@@ -58,11 +58,13 @@ from soak.stats.rates import (
 )
 from soak.stats.sequential import DifferenceMeter, EvidenceMeter, anytime_rate, log_evidence
 from soak.stats.survival import Lives, kaplan_meier, log_rank, log_rank_paired, median_life
-from soak.stats.totals import RatioEstimate, total_ratio
-from soak.stats.trend import TrendEstimate, event_trend, value_trend
+from soak.stats.totals import RatioEstimate, total_ratio, totals_by_cluster
+from soak.stats.trend import TrendEstimate, band_counts, event_trend, value_trend
+from soak.stats.uneven import ArmsInCluster, swapped_clusters, uneven_difference, uneven_ratio
 
 __all__ = [
     "DEPENDENCE_ALPHA",
+    "ArmsInCluster",
     "ClusterCounts",
     "DifferenceMeter",
     "Estimate",
@@ -79,6 +81,7 @@ __all__ = [
     "TrendEstimate",
     "adjacency_p",
     "anytime_rate",
+    "band_counts",
     "by_cluster",
     "clopper_pearson",
     "cluster_difference",
@@ -110,16 +113,21 @@ __all__ = [
     "power_paired",
     "quantile",
     "quantile_limits",
+    "quantiles_limits",
     "ratio_conditional",
     "ratio_score",
     "sign_clustering_p",
     "sign_flip",
     "sign_flip_sums",
+    "swapped_clusters",
     "total_ratio",
+    "totals_by_cluster",
     "turns_for_power",
     "turns_needed_paired",
     "turns_needed_unpaired",
     "turns_to_decision",
+    "uneven_difference",
+    "uneven_ratio",
     "upper_bound",
     "value_trend",
     "wilson",

@@ -30,20 +30,32 @@ def quantile(values: Sequence[float], fraction: float) -> float | None:
 def quantile_limits(
     values: Sequence[float], above: Sequence[float], fraction: float, confidence: float = 0.95
 ) -> QuantileLimits:
+    """Return one quantile as `quantiles_limits` does."""
+    return quantiles_limits(values, above, [fraction], confidence)[0]
+
+
+def quantiles_limits(
+    values: Sequence[float], above: Sequence[float], fractions: Sequence[float], confidence: float = 0.95
+) -> list[QuantileLimits]:
     """
-    Return the quantile at `fraction` of all values with an interval from order statistics.
+    Return the quantile at each fraction of all values with an interval from order statistics.
 
     `above` holds values that are lower bounds of what could not be watched to its end. They count as infinite for the
     quantile and the upper limit and as what was seen for the lower limit, so both err to the side that is known.
     The limits are the order statistics whose ranks hold fraction·n with `confidence` by the binomial distribution
     (David & Nagaraja, Order Statistics, 2003, 7.1): no shape is assumed, but turns count as independent.
     """
-    count = len(values) + len(above)
-    if not count:
-        return QuantileLimits(None, None, None)
-    seen = np.sort(np.concatenate((np.asarray(values, dtype=float), np.asarray(above, dtype=float))))
-    unbounded = np.concatenate((np.sort(np.asarray(values, dtype=float)), np.full(len(above), np.inf)))
-    tail = (1 - confidence) / 2
+    if not len(values) and not len(above):
+        return [QuantileLimits(None, None, None) for _ in fractions]
+    known = np.sort(np.asarray(values, dtype=float))
+    seen = np.sort(np.concatenate((known, np.asarray(above, dtype=float)))) if len(above) else known
+    unbounded = np.concatenate((known, np.full(len(above), np.inf)))
+    return [_limits(seen, unbounded, fraction, confidence) for fraction in fractions]
+
+
+def _limits(seen: np.ndarray, unbounded: np.ndarray, fraction: float, confidence: float) -> QuantileLimits:
+    """Return one quantile of sorted values: as they were seen, and with infinity for those not watched to their end."""
+    count, tail = len(seen), (1 - confidence) / 2
     reach = 10 * math.sqrt(count * fraction * (1 - fraction)) + 10
     first = max(0, math.floor(count * fraction - reach))
     ranks = np.arange(first, min(count, math.ceil(count * fraction + reach)) + 1)

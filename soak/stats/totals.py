@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from soak.stats.clusters import half_width
+from soak.stats.clusters import cluster_sums, half_width
 from soak.stats.rates import Interval
 
 
@@ -16,6 +16,11 @@ class RatioEstimate(NamedTuple):
     ratio: float
     interval: Interval | None
     clusters: int
+
+
+def totals_by_cluster(values: Sequence[float], clusters: Sequence[int]) -> list[float]:
+    """Return the total of `values` in each cluster that occurs, in the order of the clusters' numbers."""
+    return [float(total) for total in cluster_sums(np.asarray(values, dtype=float), clusters)]
 
 
 def total_ratio(

@@ -56,6 +56,18 @@ def event_trend(
     )
 
 
+def band_counts(axis: Sequence[float], events: Sequence[bool], edges: Sequence[float]) -> list[tuple[int, int]]:
+    """
+    Return (events, turns) in each band; band i begins at `edges[i]` (rising), the last has no end.
+
+    Places below the first edge count into the first band.
+    """
+    bands = np.maximum(np.searchsorted(np.asarray(edges), np.asarray(axis, dtype=float), side="right") - 1, 0)
+    turns = np.bincount(bands, minlength=len(edges))
+    hit = np.bincount(bands[np.asarray(events, dtype=bool)], minlength=len(edges))
+    return list(zip(hit.tolist(), turns.tolist(), strict=True))
+
+
 def value_trend(
     axis: Sequence[float], values: Sequence[float], clusters: Sequence[int]
 ) -> tuple[float, Interval] | None:

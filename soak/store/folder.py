@@ -111,13 +111,6 @@ class RunFolder:
         """Where the log goes."""
         return self._path / "soak.log"
 
-    def engine_log_path(self, arm: str) -> Path:
-        """Where the log of this arm's engine goes; always inside the folder, and different for different arms."""
-        safe = re.sub(r"[^A-Za-z0-9_.-]", "_", arm)[:80]
-        if safe != arm:
-            safe += "-" + hashlib.sha256(arm.encode("utf-8", "surrogatepass")).hexdigest()[:8]
-        return self._path / f"engine-{safe}.log"
-
     def update_manifest(self, manifest: Manifest) -> None:
         """Replace the manifest, as a whole or not at all; raises `RunFolderError` if another process has the run."""
         with self._lock.held():
@@ -161,3 +154,11 @@ def _sweep(path: Path) -> None:
                 (path / name).unlink(missing_ok=True)
     except OSError as error:
         raise unwritable(path, error) from error
+
+
+def engine_log_path(folder: Path, arm: str) -> Path:
+    """Return where the log of this arm's engine goes: always inside the run's folder, and another for another arm."""
+    safe = re.sub(r"[^A-Za-z0-9_.-]", "_", arm)[:80]
+    if safe != arm:
+        safe += "-" + hashlib.sha256(arm.encode("utf-8", "surrogatepass")).hexdigest()[:8]
+    return folder / f"engine-{safe}.log"

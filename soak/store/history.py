@@ -6,8 +6,21 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+import msgspec
+
 from soak.errors import RunFolderError
-from soak.facts import EngineSample, Event, Message, Record, RecordOutline, Started, TurnKey, clean
+from soak.facts import (
+    CONVERSATION_ENDED,
+    ConversationEnd,
+    EngineSample,
+    Event,
+    Message,
+    Record,
+    RecordOutline,
+    Started,
+    TurnKey,
+    clean,
+)
 from soak.store.encoding import from_json, unpack
 from soak.store.problems import damaged
 from soak.store.schema import KEY, check_format, check_pages, connect_to_read
@@ -79,6 +92,12 @@ class History:
                 final[record.key] = record
         return final
 
+    def last(self, key: TurnKey) -> Record | None:
+        """Return the turn's last word, as `final` has it; None if it has no end."""
+        order = "ORDER BY outcome = 'indeterminate', seq DESC LIMIT 1"
+        rows = self._rows(f"SELECT body FROM ends {_OF_KEY} {order}", *key_values(key))
+        return self._fact(rows[0][0], Record) if rows else None
+
     def outlines(self) -> Iterator[RecordOutline]:
         """Yield what `records` does, without what was generated: a fraction of the time and memory."""
         return self._facts("ends", RecordOutline)
@@ -100,15 +119,15 @@ class History:
         """Return how often each turn was started; turns never started are absent."""
         return self._ask(_start_counts)
 
-    def start_count(self, key: TurnKey) -> int:
-        """Return how often the turn was started."""
-        ((count,),) = self._rows(f"SELECT count(*) FROM starts {_OF_KEY}", *key_values(key))
-        return int(count)
-
     def started(self, key: TurnKey) -> Started | None:
         """Return the turn's last start (of a finished turn: the one that led to its record), or None."""
         rows = self._rows(f"SELECT body FROM starts {_OF_KEY} ORDER BY start DESC LIMIT 1", *key_values(key))
         return self._fact(rows[0][0], Started) if rows else None
+
+    def final_of(self, key: TurnKey) -> Record | None:
+        """Return how the turn was finished or skipped; None if it has not come to that."""
+        rows = self._rows(f"SELECT body FROM ends {_OF_KEY} AND outcome IN ('finished', 'skipped')", *key_values(key))
+        return self._fact(rows[0][0], Record) if rows else None
 
     def raw(self, key: TurnKey) -> bytes | None:
         """Return the bytes of the turn's last stream as they came, or None where they were not kept."""
@@ -170,6 +189,15 @@ class History:
     def events(self) -> Iterator[Event]:
         """Yield what happened to the run, in the order of writing."""
         return self._facts("events", Event)
+
+    def conversation_ends(self) -> Iterator[ConversationEnd]:
+        """Yield how conversations came to their ends, where their turns were not planned beforehand."""
+        for event in self.events():
+            if event.kind == CONVERSATION_ENDED:
+                try:
+                    yield msgspec.convert(event.data, ConversationEnd)
+                except msgspec.ValidationError as error:
+                    raise damaged(self._path, error) from error
 
     def active_s(self) -> float:
         """Return the seconds the run has been active, all its sessions together; 0 before the first tick."""

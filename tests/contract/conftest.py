@@ -60,7 +60,12 @@ def client_class(request: pytest.FixtureRequest) -> type[Client]:
 
 
 def storyteller(ask: Ask) -> Script:
-    """Answer as a small model does: it talks until max_tokens, one chunk every 2 ms."""
+    """
+    Answer as a small model does: it talks until max_tokens, one chunk every 2 ms. Asked for the guard against
+    repetition, it repeats itself and is ended by it.
+    """
+    if "repetition_detection" in ask.body:
+        return stream(Answer(content="no" * 8, finish="repetition", stop_reason="repetition_detected"), ask)
     answer = limited(Answer(content=prose(ask.rng, ask.max_tokens + 1)), ask.max_tokens)
     return stream(answer, replace(ask, gap_s=0.002))
 

@@ -3,6 +3,9 @@
 import asyncio
 from typing import Any
 
+from msgspec import structs
+
+from soak.classify import Context, judge
 from soak.client import context_limit_of
 from soak.facts import Chunk, Deadlines
 
@@ -47,6 +50,18 @@ async def test_the_token_limit_ends_an_answer_with_length(client_class: Any, ser
     assert observation.finish_reason == "length"
     assert observation.usage is not None
     assert observation.usage.completion == observation.output_tokens == 8
+
+
+async def test_the_guard_against_repetition_ends_an_answer(client_class: Any, served: Any) -> None:
+    """Asked for by its parameters, vLLM's own guard ends a repeating answer early, with its two words; it is a loop."""
+    request = served.request("Say the word no two hundred times, on one line: no no no", max_tokens=200)
+    guarded = {**request.body, "temperature": 0.0, "repetition_detection": {"max_pattern_size": 64, "min_count": 3}}
+    async with client_class(served.target) as client:
+        observation = (await client.exchange(structs.replace(request, body=guarded), lambda chunk: False)).observation
+    assert (observation.finish_reason, observation.stop_reason) == ("repetition", "repetition_detected")
+    assert observation.output_tokens is not None
+    assert observation.output_tokens < 200
+    assert judge(observation, Context()).class_ == "garbage_loop"
 
 
 async def test_token_ids_are_as_many_as_usage_counts(client_class: Any, served: Any) -> None:

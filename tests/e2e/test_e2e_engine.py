@@ -1,5 +1,6 @@
 """The whole program on the embedded local build: a real vLLM, started and ended by soak."""
 
+import json
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from rigs.cli import Command, ends_of, processes_holding, wait_until
 
 from soak.errors import LaunchError
 from soak.launch import LOCAL, prepare
+from soak.store import RunFolder
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
@@ -42,6 +44,22 @@ def test_a_run_on_the_local_build(begin: Soak, tmp_path: Path) -> None:
     assert arm["build"]["speculative"]["method"] == "ngram"
     wait_until(lambda: not processes_holding(log), what="the end of the engine's processes")
     assert "vllm" in log.read_text("utf-8", "replace").lower()
+
+
+def test_the_engines_own_guard_is_asked_for_and_recorded(begin: Soak, tmp_path: Path) -> None:
+    """Parameters of the guard in `extra_body` reach vLLM, stand in the manifest, and its endings are garbage loops."""
+    guard = {"max_pattern_size": 64, "min_count": 2}  # two copies: no six answers of a small model are without
+    command = begin(*ORDER, "--turns", 6, "--set", "sampling.temperature=0", "--set", "sampling.max_tokens=300",
+                    "--set", f"extra_body={json.dumps({'repetition_detection': guard})}").wait(READY_S)  # fmt: skip
+    folder = RunFolder.open(tmp_path / "run")
+    assert folder.manifest.scenario["extra_body"] == {"repetition_detection": guard}
+    with folder.history() as history:
+        records = [record for record in history.final().values() if record.observation and record.judgement]
+    ended = [record for record in records if record.observation.finish_reason == "repetition"]
+    assert ended
+    assert {record.judgement.class_ for record in ended} == {"garbage_loop"}
+    (arm,) = command.json["arms"].values()
+    assert arm["engine"]["success"]["repetition"] == len(ended)
 
 
 def test_a_killed_soak_leaves_no_engine_behind(begin: Soak, tmp_path: Path) -> None:

@@ -86,8 +86,9 @@ def test_show_lists_turns_and_tells_one(look: Soak, runs: Runs) -> None:
 
 
 def test_show_raw_gives_the_bytes_of_a_bad_turn(look: Soak) -> None:
-    """`--raw` prints the kept stream of a bad turn, and says so where a good turn has none."""
+    """`--raw` alone prints the kept stream of a bad turn, and says so where a good turn has none."""
     (loop, *_) = TURN.findall(look("show", "bad", "--class", "garbage_loop").out)
+    assert "data: {" not in look("show", "bad", loop).out
     raw = look("show", "bad", loop, "--raw")
     assert raw.out.startswith("data: {")
     assert raw.out.rstrip().endswith("data: [DONE]")
@@ -301,6 +302,7 @@ def test_doctor_looks_at_the_installation_and_a_target(soak: Soak, steady: Fake)
     assert all(found[name] is True for name in flags)
     text = soak("doctor", env={"SOAK_TARGET": steady.url})
     assert "model fake-model" in text.out
+    assert "note: " not in text.out
 
 
 def test_every_command_has_help_with_an_example(soak: Soak) -> None:

@@ -112,12 +112,31 @@ def test_a_target_nobody_listens_at(soak: Soak, tmp_path: Path) -> None:
 def test_a_target_that_answers_html(soak: Soak, answering: Callable[[bytes, str], str]) -> None:
     """A web page is not an OpenAI-compatible server: exit code 5, and the error shows what came."""
     url = answering(b"<html><body>It works!</body></html>", "text/html")
-    for command in (("run", "--scenario", "smoke", "--target", url), ("doctor", "--target", url)):
-        done = soak(*command)
-        assert done.code == 5
-        what, why, _ = done.error_lines()
-        assert "is not an OpenAI-compatible server" in what
-        assert "text/html" in why
+    done = soak("run", "--scenario", "smoke", "--target", url)
+    assert done.code == 5
+    what, why, _ = done.error_lines()
+    assert "is not an OpenAI-compatible server" in what
+    assert "text/html" in why
+
+
+def test_doctor_looks_at_the_rest_where_the_target_is_dead(soak: Soak) -> None:
+    """A target that nobody listens at is one problem among what doctor found, and exit code 5."""
+    done = soak("doctor", "--json", "--target", f"http://127.0.0.1:{free_port()}")
+    assert done.code == 5
+    states = {check["name"]: check["state"] for check in done.json["checks"]}
+    assert {"packages", "extra report", "local build", "cache", "disk", "bubblewrap", "open files"} <= states.keys()
+    assert [name for name, state in states.items() if state == "problem"] == ["target"]
+    assert "do: is the server up" in soak("doctor", "--target", f"http://127.0.0.1:{free_port()}").out
+
+
+def test_a_wrong_scenario_comes_before_the_embedded_build(soak: Soak, tmp_path: Path) -> None:
+    """Without a target a scenario that is not there is refused before anything is said or done about a build."""
+    for target in ((), ("--target", "local")):
+        done = soak("run", "--scenario", "nope", *target)
+        assert done.code == 4
+        assert len(done.error_lines()) == 3
+        assert "embedded" not in done.err
+    assert not (tmp_path / "runs").exists()
 
 
 def test_a_target_with_two_models(soak: Soak, answering: Callable[[bytes, str], str]) -> None:

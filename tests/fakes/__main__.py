@@ -9,6 +9,7 @@ import uvloop
 
 from fakes.answers import Style
 from fakes.engine import FakeEngine
+from fakes.following import WAYS, Following, lines_of, mixed_ways
 from fakes.policy import DEFAULT_RATES, Policy, pre_encoded, seeded_policy
 from fakes.server import FakeServer
 
@@ -32,6 +33,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--no-token-ids", action="store_true")
     parser.add_argument("--key", help="the API key asked for")
     parser.add_argument("--burst", type=int, help="answer everything with this many ready-made chunks")
+    parser.add_argument("--follow", type=Path, help="a corpus folder whose recorded answers are given, for live replay")
+    parser.add_argument("--ways", default="follow", help="how: one of `fakes.following.WAYS`, or `mixed`")
+    parser.add_argument("--astray-at", type=int, default=2, help="the turn at which that begins")
     return parser.parse_args()
 
 
@@ -46,6 +50,10 @@ def rates_of(text: str | None) -> dict[str, float]:
 
 def policy_of(args: argparse.Namespace) -> Policy:
     """Return the policy the command line asks for."""
+    if args.follow:
+        lines = lines_of(args.follow)
+        names = WAYS if args.ways == "mixed" else (args.ways,)
+        return Following(lines, mixed_ways(lines, names, args.astray_at), gap_s=args.first_chunk_s)
     if args.burst:
         return pre_encoded(args.burst, args.gap_s)
     paces = {"first_chunk_s": args.first_chunk_s, "gap_s": args.gap_s, "answer_tokens": args.answer_tokens}

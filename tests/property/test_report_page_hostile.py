@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 # Run alone, this folder is on the path and the builders' is not.
 sys.path.insert(0, str(Path(__file__).parents[1] / "unit" / "report"))
 
-from page_facts import UNIT, record, report_arm
+from page_facts import UNIT, of_records, record, report_arm
 from page_outline import Outline
 from report_facts import arm, summary
 
@@ -49,7 +49,7 @@ def page_of(text: str) -> Outline:
         record(0, "error", "candidate", text, refusal=text, error=text),
     ]
     return Outline(
-        runs_page([summary(text, arms={"candidate": quiet})], [replace(one, summary=quiet, records=records)])
+        runs_page([summary(text, arms={"candidate": quiet})], [replace(one, summary=quiet, **of_records(records))])
     )
 
 

@@ -17,6 +17,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Self
 
+from rigs.planned import turn_keys
 from soak.check import scenario_of
 from soak.importers import load_corpus
 from soak.plan import make_plan
@@ -278,7 +279,7 @@ def planned_keys(folder: Path) -> set[tuple[str, int, int, str]]:
     manifest = RunFolder.open(folder).manifest
     episodes = load_corpus(Path(manifest.corpus.path)).episodes
     plan = make_plan(scenario_of(manifest), episodes, [card.name for card in manifest.arms])
-    return {(key.episode, key.turn, key.pass_, key.arm) for key in plan.turn_keys()}
+    return {(key.episode, key.turn, key.pass_, key.arm) for key in turn_keys(plan)}
 
 
 def ends_of(folder: Path) -> dict[str, list[tuple[str, int, int, str]]]:

@@ -15,12 +15,16 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from fakes import Ask, FakeServer, Script
 
+from rigs.planned import turn_keys
+from soak.app.resume import past_turn
+from soak.app.sides import Side
+from soak.app.sitting import open_arm
 from soak.classify import DEFAULTS
-from soak.client import Desk, Target, WireClient
+from soak.client import Target
 from soak.facts import (
     ArmCard,
     Budget,
@@ -42,7 +46,7 @@ from soak.facts import (
     make_episode,
 )
 from soak.plan import make_plan
-from soak.replay import Arm, Gate, Meter, Replay, Switch, TurnRunner
+from soak.replay import Arm, Live, Replay, Switch, TurnRunner
 from soak.store import HistoryWriter, RunFolder, close_open_starts
 
 Servers = dict[str, FakeServer]
@@ -185,6 +189,7 @@ class Rig:
     episodes: Sequence[Episode]
     arms: tuple[str, ...] = ("candidate",)
     capabilities: dict[str, Any] = field(default_factory=dict)
+    tool_mode: Literal["native", "text"] = "native"
 
     def __post_init__(self) -> None:
         self.plan = make_plan(self.scenario, self.episodes, self.arms)
@@ -227,8 +232,9 @@ class Rig:
         writer = stack.enter_context(self._open().writer())
         close_open_starts(writer, self.clock.wall(), "the sitting before was broken off")
         writer.flush()
-        with self._open().history() as history:
-            done, starts, used_s = frozenset(history.done()), history.start_counts(), history.active_s()
+        past = stack.enter_context(self._open().history())
+        done, starts, used_s = frozenset(past.done()), past.start_counts(), past.active_s()
+        live = self.scenario.replay == "live"
         return Replay(
             plan=self.plan,
             arms={name: await self._arm(stack, name, server) for name, server in servers.items()},
@@ -239,7 +245,10 @@ class Rig:
             clock=self.clock,
             switch=self.switch,
             starts=starts,
+            carrier=Live(self.scenario, self.episodes) if live else None,
             done=done,
+            over=frozenset(end.key for end in past.conversation_ends()),
+            past=lambda key: past_turn(past, key),
             used_s=used_s,
             stop_if=stop_if,
         )
@@ -265,25 +274,16 @@ class Rig:
             "token_ids": engine.token_ids,
             **self.capabilities,
         }
-        capabilities = Capabilities(**known)
-        target = Target.parse(server.url, model=engine.model)
-        desk = await stack.enter_async_context(Desk(target))
-        client = await stack.enter_async_context(WireClient(target))
-        gate = Gate(
-            desk,
-            clock=self.clock,
-            switch=self.switch,
-            tell=lambda kind, text: self.ear.tell(kind, text, name),
-            return_limit_s=self.scenario.server_return_s,
+        side = Side(
+            name=name,
+            target=Target.parse(server.url, model=engine.model),
+            capabilities=Capabilities(**known),
+            build=Build(model="m", target="http://x"),
+            tool_mode=self.tool_mode,
+            local=False,
         )
-        stack.push_async_callback(gate.close)
-        meter = Meter(
-            desk,
-            context_tokens=capabilities.context_tokens,
-            counts_tokens=capabilities.counts_tokens,
-            min_room_tokens=self.scenario.min_room_tokens,
-        )
-        return Arm(name=name, client=client, gate=gate, meter=meter, capabilities=capabilities, tool_mode="native")
+        arm = open_arm(side, self.scenario, clock=self.clock, switch=self.switch, tell=self.ear.tell)
+        return await stack.enter_async_context(arm)
 
     def _open(self) -> RunFolder:
         if self.folder is None:
@@ -336,7 +336,7 @@ class Rig:
         """What was planned is what is finished or skipped."""
         self.assert_one_end_each()
         finals = self.rows("SELECT episode, turn, pass, arm FROM ends WHERE outcome != 'indeterminate'")
-        assert sorted(finals) == sorted((key.episode, key.turn, key.pass_, key.arm) for key in self.plan.turn_keys())
+        assert sorted(finals) == sorted((key.episode, key.turn, key.pass_, key.arm) for key in turn_keys(self.plan))
 
 
 async def _awaited(what: Awaitable[None]) -> None:

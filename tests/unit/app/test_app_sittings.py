@@ -15,10 +15,11 @@ from soak.app.audience import Opening
 from soak.app.comparing import arms_of, compare_runs
 from soak.app.judging import check_run, summary_of
 from soak.app.resume import resume
-from soak.app.run import RunOrder, outline_run, run
+from soak.app.run import RunOrder, prepare_run, run
 from soak.app.sides import ArmSpec, parse_arms
 from soak.errors import CorpusError, RunFolderError, TargetError, UsageError
 from soak.facts import EngineSample, Event, Record, Signal, TurnKey
+from soak.plan import describe
 from soak.store import RunFolder
 
 
@@ -34,8 +35,9 @@ class Heard:
         self.closed = 0
         self.on_start = lambda key: None
 
-    def preparing(self, step: str, detail: str) -> None:
-        self.steps.append(step)
+    def preparing(self, step: str, detail: str, elapsed_s: float = 0.0, *, ended: bool = False) -> None:
+        if ended:
+            self.steps.append(step)
 
     def opening(self, opening: Opening) -> None:
         self.openings.append(opening)
@@ -110,6 +112,19 @@ def test_a_run_tells_its_audience_what_happens(served: FakeServer, tmp_path: Pat
     assert heard.closed == 1
     assert result.summary.state == "complete"
     assert result.summary.verdict == "pass"
+
+
+def test_a_metrics_page_that_falls_silent_is_told_and_kept(served: FakeServer, tmp_path: Path) -> None:
+    """A page that gives no reading any more in mid-run is one event, heard and judged."""
+    heard = Heard()
+
+    def silence(_: TurnKey) -> None:
+        served.engine.metrics = False
+
+    heard.on_start = silence
+    result = run(order(served, tmp_path / "run"), heard)
+    assert heard.kinds == ["metrics_silent", "ended"]
+    assert any("metrics page was silent 1 time" in reason for reason in result.summary.reasons)
 
 
 def test_the_summary_is_a_function_of_the_folder(served: FakeServer, tmp_path: Path) -> None:
@@ -249,7 +264,7 @@ def test_a_taken_folder_is_refused_before_anything_is_asked(served: FakeServer, 
 
 def test_the_outline_sends_nothing(served: FakeServer, tmp_path: Path) -> None:
     """An outline is made from scenario and corpus alone."""
-    assert outline_run(order(served, tmp_path / "run")).turns == 11
+    assert describe(prepare_run(order(served, tmp_path / "run")).plan).turns == 11
     assert not served.received
 
 

@@ -1,6 +1,7 @@
 """Two arms side by side: pairing, tests, intervals, results, wall clock, validity first, and the sentence."""
 
 import json
+import textwrap
 from collections.abc import Mapping
 
 import pytest
@@ -70,12 +71,78 @@ def test_the_worked_example_reads_as_the_design_words_it() -> None:
     """The sentence has counts, ratio, interval, p, shared failures, the conclusion and the turns needed."""
     sentence = compared(BASELINE_BAD, CANDIDATE_BAD).sentence
     assert sentence.startswith(
-        "Garbage loops 11 → 7 of 500 paired turns in 20 episodes (RR 0.64, 95 % 0.26–1.58; p = 0.39 by McNemar exact on"
-        " paired turns; 3 failed in both). Not distinguishable from no change. At these rates 80 % power needs about"
+        "Garbage loops 11 → 7 of 500 paired turns in 20 episodes (RR 0.64, 95 % 0.26–1.58; p = 0.39 by McNemar exact;"
+        " 3 failed in both). Not distinguishable from no change. At these rates 80 % power needs about"
         " 4,340 turns per arm (2,950 if failures recur on the same turns as they did here), about 19.6 min of such"
         " runs; with 500 you could have seen 11 → 1."
     )
     assert "improve" not in sentence.lower()
+
+
+def test_the_paragraph_is_short_enough_to_paste() -> None:
+    """With every class, two builds and a change in time the paragraph fills at most eight lines of 100."""
+    mixed = dict(enumerate(["error", "early_stop", "max_tokens", LOOP] * 6, 40))
+    builds = [
+        Build(
+            engine="vllm",
+            version=f"0.32.{i}",
+            model="Qwen3.6-35B-A3B",
+            target="http://t",
+            speculative={"method": "mtp", "num_speculative_tokens": 2 + i},
+        )
+        for i in range(2)
+    ]
+    found = compare(
+        side("baseline", arm_records("baseline", 500, mixed), manifest(("baseline",), build=builds[0])),
+        side(
+            "candidate",
+            arm_records("candidate", 500, {7: LOOP, 90: "error"}),
+            manifest(("candidate",), build=builds[1]),
+        ),
+    )
+    assert len(textwrap.wrap(found.sentence, 100)) <= 8
+    for part in (
+        "Garbage loops 6 → 1 of 500",
+        "Early stops 6 → 0",
+        "Turn time",
+        "in garbage loops",
+        "0.32.0 → 0.32.1",
+        "tokens 2 → 3",
+    ):
+        assert part in found.sentence, part
+    assert [text.split(" 6 → ")[0] for text in found.details[:3]] == [
+        "Early stops",
+        "Turns cut at max_tokens",
+        "Errors",
+    ]
+    assert found.details[3].startswith("Failures of any class 24 → 2 of 500 paired turns")
+
+
+def test_another_class_that_got_worse_is_told_in_the_paragraph() -> None:
+    """A regression in errors stands in the paragraph with its interval and p-value, though garbage is the headline."""
+    found = compared({}, {41 * i: "error" for i in range(12)})
+    assert found.classes["error"].result == "regression"
+    assert "Errors 0 → 12 (difference +2.4 points" in found.sentence
+    assert "The candidate has more" in found.sentence
+
+
+def test_failures_that_only_together_are_worse_are_told() -> None:
+    """Where no class by itself is a regression but any failure is, the paragraph says what the verdict rests on."""
+    names = ["error", "early_stop", "max_tokens", LOOP]
+    found = compared({}, {41 * i: names[i % 4] for i in range(12)})
+    assert {one.result for name, one in found.classes.items() if name != "any_failure"} == {"inconclusive"}
+    assert (found.classes["any_failure"].result, found.verdict) == ("regression", "fail")
+    assert "Failures of any class 0 → 12 (difference +2.4 points" in found.sentence
+
+
+def test_reasons_beyond_the_first_are_counted() -> None:
+    """Of several reasons that void a comparison the paragraph tells the first and how many more there are."""
+    found = compare(
+        side("baseline", arm_records("baseline", 5)), side("candidate", arm_records("candidate", 5), manifest(seed=8))
+    )
+    assert len(found.invalid) > 1
+    assert f"(and {len(found.invalid) - 1} more)" in found.sentence
+    assert found.invalid[-1] not in found.sentence
 
 
 def test_a_clear_gain_is_an_improvement() -> None:
@@ -145,7 +212,7 @@ def test_censored_pairs_are_counted() -> None:
         side("candidate", {**arm_records("candidate", 60), **records(cut)}),
     )
     assert found.wall_clock.censored_pairs == 1
-    assert "1 pair cut by a limit" in found.sentence
+    assert "ratio at least 1.00" in found.sentence
 
 
 def test_turns_of_one_arm_alone_are_counted_and_left_out() -> None:

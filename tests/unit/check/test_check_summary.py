@@ -2,12 +2,14 @@
 
 import json
 
+import msgspec
 import pytest
 from check_histories import arm_records, finished, key, manifest, records, summary, two_readings, unfinished
+from msgspec import structs
 
 from soak.check import exit_code_of
 from soak.errors import RunFolderError
-from soak.facts import Attempt, Build, Event, Finding, Judgement, Thresholds, Usage, encode
+from soak.facts import Attempt, Build, Capabilities, Event, Finding, Judgement, Record, Thresholds, Usage, encode
 
 CONTRACT_ARM = {
     "build": ["engine", "version", "model", "speculative", "target", "settings"],
@@ -45,6 +47,23 @@ def test_the_json_has_every_field_of_the_contract() -> None:
         assert set(members) <= arm[name].keys(), name
 
 
+def test_notes_on_the_server_are_counted_and_told() -> None:
+    """Unknown finish reasons and usage that cannot be true stand in the reasons with their turns, and in `kinds`."""
+    odd = [noted(0, "unknown_finish_reason", "usage_cached"), noted(1, "unknown_finish_reason")]
+    found = summary(records(*odd, *(finished(i) for i in range(2, 40))))
+    assert found.arms["candidate"].kinds == {"unknown_finish_reason": 2, "usage_cached": 1}
+    assert found.verdict == "pass"
+    text = " ".join(found.reasons)
+    assert "2 turns ended with a finish reason that is not known" in text
+    assert "1 turn came with more cached tokens" in text
+
+
+def noted(index: int, *kinds: str) -> Record:
+    """A finished turn that is ok, with notes of these kinds."""
+    judgement = Judgement(class_="ok", reason="noted", findings=tuple(Finding(kind=kind) for kind in kinds))
+    return structs.replace(finished(index), judgement=judgement)
+
+
 def test_turns_are_counted_by_class_and_outcome() -> None:
     """Planned is finished plus skipped plus indeterminate plus what was never reached."""
     found = records(
@@ -62,7 +81,23 @@ def test_turns_are_counted_by_class_and_outcome() -> None:
     assert (turns.planned, turns.finished, turns.skipped, turns.indeterminate, turns.not_reached) == (12, 5, 2, 2, 3)
     assert (turns.ok, turns.garbage_loop, turns.early_stop, turns.max_tokens, turns.error) == (1, 1, 1, 1, 1)
     assert turns.repeated_starts == 3
-    assert arm.skipped_reasons == {"its prefix of N tokens does not fit": 2}
+    assert arm.skipped_reasons == {"its prefix of 9,000 to 12,345 tokens does not fit": 2}
+
+
+def test_what_the_embedded_model_cannot_hold_is_explained() -> None:
+    """Where most turns are deeper than the embedded model's context, the run says so and that nothing is broken."""
+    deep = "not sent: its prompt has {} tokens, the model's context holds 8192"
+    found = records(finished(0), *(unfinished(turn, "skipped", deep.format(9000 + turn)) for turn in range(1, 5)))
+    content = manifest()
+    card = msgspec.structs.replace(
+        content.arms[0], given_target="local", capabilities=Capabilities(model="m", context_tokens=8192)
+    )
+    local = summary(found, of=msgspec.structs.replace(content, arms=(card,)), planned=5)
+    (told,) = [reason for reason in local.reasons if "expected" in reason]
+    assert told.startswith("4 of the skipped turns are deeper than the 8,192 tokens that the embedded model holds")
+    kinds = local.arms["candidate"].skipped_reasons
+    assert kinds == {"not sent: its prompt has 9,001 to 9,004 tokens, the model's context holds 8,192": 4}
+    assert not any("expected" in reason for reason in summary(found, planned=5).reasons)
 
 
 def test_only_ok_turns_give_usable_tokens() -> None:

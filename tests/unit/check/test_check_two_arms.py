@@ -190,6 +190,19 @@ def test_drift_of_the_time_per_token_is_measured_per_hour() -> None:
     assert found["baseline"].tpot_percent_per_hour == pytest.approx(0.0, abs=1e-6)
 
 
+def test_nothing_is_told_per_hour_of_a_run_of_seconds() -> None:
+    """Below half an hour of ok turns drift is too short to say and the trend along uptime has a test but no slope."""
+    slowing = {
+        index: finished(index, LOOP if index % 25 == 24 else "ok", e2e_ms=2000.0 + 9 * index) for index in range(400)
+    }
+    found = compare(side("baseline", arm_records("baseline", 400)), side("candidate", records(*slowing.values())))
+    assert found.drift["candidate"].tpot_percent_per_hour is found.drift["candidate"].ci95 is None
+    assert found.drift["candidate"].unknown_because.startswith("too short to say (384 ok turns over 6.")
+    uptime = next(one for one in found.trends if one.axis == "uptime_s").candidate
+    assert uptime.slope is uptime.slope_ci95 is None
+    assert uptime.p_value is not None
+
+
 def test_the_noise_floor_of_an_a_a_run() -> None:
     """Two runs of one build: flips, factors between turn times, and half-widths; two builds have none."""
     build = Build(engine="vllm", version="1", model="m", target="http://t")
@@ -200,6 +213,7 @@ def test_the_noise_floor_of_an_a_a_run() -> None:
     assert (found.noise_floor.class_flips, found.noise_floor.class_flip_rate) == (2, 0.02)
     assert found.noise_floor.turn_time_factor_p50 == pytest.approx(1.0)
     assert found.noise_floor.rate_half_width > 0
+    assert found.sentence.startswith("Both arms ran the same build (A/A): what differs is the noise floor.")
     assert "Noise floor: 2 pairs of one class" in found.sentence
     assert compare(*pair_of({}, {})).noise_floor is None
 
@@ -241,7 +255,7 @@ def test_builds_are_named_with_the_settings_in_which_they_differ() -> None:
         "baseline": "vllm 1 m speculative=none",
         "candidate": "vllm 1 m speculative=method:ngram",
     }
-    assert found.sentence.endswith("Builds: vllm 1 m speculative=none → vllm 1 m speculative=method:ngram.")
+    assert found.sentence.endswith("Builds: vllm 1 m, speculative none → method:ngram; soak 0.1.0.")
 
 
 def test_what_would_settle_it_counts_clustering_and_hours() -> None:

@@ -72,6 +72,18 @@ def test_without_metrics_an_auto_arm_is_valid_with_a_note() -> None:
     assert any("speculation could not be confirmed" in why for why in found.reasons)
 
 
+@pytest.mark.parametrize("build", [MTP, PLAIN], ids=["by settings", "by counters alone"])
+@pytest.mark.parametrize(
+    ("drafted", "accepted", "told"),
+    [(1200.0, 3.0, True), (1000.0, 0.0, True), (999.0, 0.0, False), (1000.0, 10.0, False), (9000.0, 3000.0, False)],
+)
+def test_drafts_that_are_never_accepted_are_told(build: Build, drafted: float, accepted: float, told: bool) -> None:
+    """Below one in a hundred of at least 1,000 draft tokens is a reason to look, and changes neither verdict."""
+    found = judged(build, two_readings(drafts=drafted / 3, draft_tokens=drafted, accepted_tokens=accepted))
+    assert (found.verdict, found.arms["candidate"].valid) == ("pass", True)
+    assert ("drafts are almost never accepted" in " ".join(found.reasons)) is told
+
+
 def test_prefixes_that_do_not_repeat_need_no_hits() -> None:
     """Single-turn conversations, and prefixes within a block, cannot hit the cache."""
     content = manifest(build=CACHED)

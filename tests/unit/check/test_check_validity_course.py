@@ -26,6 +26,23 @@ def test_a_server_that_went_away_leaves_the_arm_unknown() -> None:
     assert judged([event("server_down", "other")]).verdict == "pass"
 
 
+def test_a_silent_metrics_page_is_said_to_leave_a_gap() -> None:
+    """The times without a reading are counted and added up, the last to the end of the run; another arm's are not."""
+    events = [("metrics_silent", 10.0), ("metrics_back", 40.0), ("metrics_silent", 90.0), ("ended", 150.0)]
+    found = judged([event(kind, None if kind == "ended" else "candidate", at) for kind, at in events])
+    assert found.verdict == "pass"
+    (told,) = [reason for reason in found.reasons if "metrics page" in reason]
+    assert told.startswith("the engine's metrics page was silent 2 times, for 90 s in all: acceptance")
+    assert not any("metrics page" in reason for reason in judged([event("metrics_silent", "other")]).reasons)
+
+
+def test_a_silence_that_a_kill_cut_short_is_counted_without_its_length() -> None:
+    """What a killed sitting did not see end is not added to the time of the next one."""
+    events = [("metrics_silent", 10.0), ("resumed", 5000.0), ("ended", 6000.0)]
+    found = judged([event(kind, "candidate" if kind == "metrics_silent" else None, at) for kind, at in events])
+    assert any("was silent 1 time, for 0 s in all" in reason for reason in found.reasons)
+
+
 def samples(*births: float, counter: Sequence[float] = ()) -> dict[str, list[EngineSample]]:
     """A reading every ten seconds of a process born then."""
     values = [*counter, *(float(i) for i in range(len(counter), len(births)))]

@@ -1,6 +1,7 @@
 """Errors: broken endings, calls that cannot be used, markup that leaked."""
 
 import pytest
+from msgspec import structs
 from unit.classify.turns import answer, call, judged, kinds
 
 from soak.classify import Context, judge
@@ -52,13 +53,39 @@ def test_broken_endings(ending: Ending) -> None:
 
 @pytest.mark.parametrize(
     ("finish", "kind"),
-    [("abort", "finish_abort"), ("error", "finish_error"), ("content_filter", "finish_content_filter")],
+    [
+        ("abort", "finish_abort"),
+        ("CANCELLED", "finish_abort"),
+        ("error", "finish_error"),
+        ("timeout", "finish_timeout"),
+        ("load", "finish_overload"),
+        ("content_filter", "finish_content_filter"),
+        ("SAFETY", "finish_content_filter"),
+        ("recitation", "finish_content_filter"),
+        ("Prohibited_Content", "finish_content_filter"),
+    ],
 )
 def test_failed_finish(finish: str, kind: str) -> None:
-    """An aborted, failed or filtered answer is an error."""
+    """An aborted, failed, late or filtered answer is an error, counted under one kind for all words that say so."""
     judgement = judged("The first step", finish)
     assert judgement.class_ == "error"
     assert kinds(judgement)[0] == kind
+
+
+@pytest.mark.parametrize("finish", ["banana", "MODEL_REST", " ", "\ud800\x00" * 5000])
+def test_unknown_finish(finish: str) -> None:
+    """A finish reason that nobody knows is judged as `stop` is, with a note, whatever else is wrong."""
+    assert kinds(judged("The first step is done.", finish)) == ["unknown_finish_reason"]
+    assert judged("The first step is done.", finish).class_ == "ok"
+    assert (judged("", finish).class_, judged("", "stop").class_) == ("early_stop", "early_stop")
+    assert kinds(judged("", finish)) == ["empty", "unknown_finish_reason"]
+    assert len(judged("The first step is done.", finish).reason) < 600
+
+
+@pytest.mark.parametrize("finish", ["stop", "STOP", "end_turn", "eos_token", "stop_sequence", "COMPLETE"])
+def test_known_normal_finish(finish: str) -> None:
+    """The words for a normal end, in any case, are not noted."""
+    assert kinds(judged("The first step is done.", finish)) == []
 
 
 def test_missing_end_marker_is_complete() -> None:
@@ -148,17 +175,28 @@ def test_two_equal_calls_are_noted() -> None:
     assert kinds(judgement) == ["repeated_call"]
 
 
-def test_usage_that_cannot_be_true() -> None:
-    """Zero tokens for a long text, and more reasoning than all tokens, are noted."""
-    assert kinds(judged("The lamp is on and shines.", tokens=0)) == ["usage_zero"]
-    noted = judge(
-        answer("Fine.").__class__(**{**_fields(answer("Fine.")), "usage": Usage(completion=3, reasoning=4)}), Context()
-    )
-    assert kinds(noted) == ["usage_reasoning"]
+@pytest.mark.parametrize(
+    ("usage", "wanted"),
+    [
+        (Usage(completion=0), ["usage_zero"]),
+        (Usage(completion=3, reasoning=4), ["usage_reasoning"]),
+        (Usage(completion=20001), ["usage_above_limit"]),
+        (Usage(prompt=10, cached=11), ["usage_cached"]),
+        (Usage(prompt=1, cached=2, completion=3, reasoning=4), ["usage_reasoning", "usage_cached"]),
+        (Usage(prompt=10, cached=10, completion=20000, reasoning=20000), []),
+        (Usage(cached=5), []),
+    ],
+)
+def test_usage_that_cannot_be_true(usage: Usage, wanted: list[str]) -> None:
+    """Counts that contradict the text, the limit or each other are noted each by its name, and decide nothing."""
+    judgement = judge(structs.replace(answer("The lamp is on and shines."), usage=usage), Context())
+    assert (judgement.class_, kinds(judgement)) == ("ok", wanted)
 
 
-def _fields(observation: object) -> dict[str, object]:
-    return {name: getattr(observation, name) for name in observation.__struct_fields__}  # type: ignore[attr-defined]
+def test_usage_without_a_known_limit() -> None:
+    """Where the limit is not known (0), no count is above it."""
+    bare = structs.replace(answer("The lamp is on and shines."), usage=Usage(completion=9), max_tokens=0)
+    assert kinds(judge(bare, Context())) == []
 
 
 def test_schema_checker() -> None:

@@ -45,6 +45,19 @@ def test_one_signal_per_loop(ids: bool) -> None:
     assert len(signals(SENTENCE * 200 + library_text(1)[:30_000] + "again the lamp " * 900, ids=ids)) == 2
 
 
+@pytest.mark.parametrize("ids", [True, False])
+@pytest.mark.parametrize("size", [1, 3])
+def test_a_signal_comes_when_the_loop_is_certain(ids: bool, size: int) -> None:
+    """Calm text is looked at seldom, but a loop is told within two small blocks of the token that made it certain."""
+    text = honest_prose(random.Random(6), 5000) + SENTENCE * 200
+    (signal,) = signals(text, ids=ids, size=size if ids else 4 * size)
+    stored = answer(text, "length", token_ids=token_ids(text) if ids else None)
+    judgement = TurnJudge(Context()).finish(stored)
+    certain_at = judgement.findings[0].detected_at
+    assert certain_at is not None
+    assert 0 <= signal.at_token - certain_at <= 64
+
+
 def test_honest_text_gives_none() -> None:
     """Ten files of code give no signal."""
     assert signals("".join(library_text(at)[:20_000] for at in range(10)), size=64) == []

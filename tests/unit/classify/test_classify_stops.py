@@ -65,6 +65,55 @@ def test_prefix_of_the_record() -> None:
     assert judged("[ROW] id=4 owner=lamp", context=context).class_ == "ok"
 
 
+RECORD = (
+    'I read `lamp_reader.py` again. It isn\'t **safe** to open "door.txt" twice, so I say it (once).\nThen I went on.'
+)
+
+
+@pytest.mark.parametrize(
+    ("cut", "early"),
+    [
+        ("I read `lamp_reader", True),
+        ("I read `lamp_reader.", True),
+        ("I read `lamp_reader.py`", True),
+        ("I read `lamp_reader.py` again", False),
+        ("I read `lamp_reader.py` again.", False),
+        ("I read `lamp_reader.py` again. It isn", True),
+        ("I read `lamp_reader.py` again. It isn't *", True),
+        ('I read `lamp_reader.py` again. It isn\'t **safe** to open "door.txt"', True),
+        ('I read `lamp_reader.py` again. It isn\'t **safe** to open "door.txt" twice', False),
+        (RECORD.partition("\n")[0], False),
+    ],
+)
+def test_where_the_record_goes_on(cut: str, early: bool) -> None:
+    """A cut inside a name, a mark or a sentence of the record is early; before a comma or end mark it need not be."""
+    assert (judged(cut, context=recorded(RECORD)).class_ == "early_stop") is early
+
+
+RUNNING = "The reader opened the file. Then it gave the rows to the writer. "
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        (RUNNING + "After that every row is checked by the small", "early_stop"),
+        (RUNNING + "After that every row is checked by the small ", "early_stop"),
+        (RUNNING + "After that every row is checked by the writer.", "ok"),
+        (RUNNING + "After that every row is checked\n", "ok"),
+        (RUNNING + "All tests pass", "ok"),
+        (RUNNING + "Let me know if you want the docs changed too", "ok"),
+        (RUNNING + "\n- after that every row is checked by the writer", "ok"),
+        (
+            "The reader opened the file again\nIt gave rows. And more. After that every row is checked twice",
+            "ok",
+        ),
+    ],
+)
+def test_the_only_sentence_without_an_end(content: str, wanted: str) -> None:
+    """Where all sentences before it end, a last one that does not is early; offers, items and short words are not."""
+    assert judged(content).class_ == wanted
+
+
 def test_one_token_of_many() -> None:
     """One word where the record goes on is early, a number is not."""
     context = recorded("I found the cause in the reader and fixed it there.", 60)
@@ -112,5 +161,6 @@ def test_structure() -> None:
     assert short_hunk("@@ -1,9 +1,9 @@\n a\n-b\n+c\n") == 0
     assert short_hunk("@@ -1,2 +1,2 @@\n a\n-b\n+c\n") is None
     assert announces("OK. Now I run it:") and not announces("Please confirm, and I'll go on.")
+    assert announces("I see. Let's run the tests.") and not announces("I am here. Let's work together.")
     assert missing_items("Four steps are left:\n1. a\n2. b") and not missing_items("Two steps:\n1. a\n2. b")
     assert half_word("a restart lo", "a restart loses it") and not half_word("a restart", "a restart loses it")

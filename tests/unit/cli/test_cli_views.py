@@ -16,6 +16,7 @@ from soak.cli.lines import LineView
 from soak.cli.live import LiveView
 from soak.cli.logs import LogSink, configure
 from soak.cli.run import _overrides
+from soak.cli.steps import StepView
 from soak.errors import (
     CorpusError,
     LaunchError,
@@ -163,6 +164,44 @@ def test_the_live_panel_shows_numbers_and_findings(panel: tuple[LiveView, io.Str
     assert "‮" not in text
 
 
+def steps_shown(*, terminal: bool) -> str:
+    """What a view shows of a step that takes 71 seconds and one that never ends."""
+    screen = io.StringIO()
+    view = StepView(Console(file=screen, force_terminal=terminal, width=120, color_system=None))
+    for elapsed_s in (0.0, 0.5, 60.5, 61.0):
+        view.preparing("torch", "torch==2 [cpu]", elapsed_s)
+    view.preparing("torch", "torch==2 [cpu]", 71.3, ended=True)
+    view.preparing("engine", HOSTILE)
+    view.close()
+    return screen.getvalue()
+
+
+def test_a_step_is_one_line_with_its_duration() -> None:
+    """Without a terminal a step is one line when it has ended, and a sign of life for each minute before."""
+    assert steps_shown(terminal=False).splitlines() == ["torch: torch==2 [cpu] … 60 s", "torch: torch==2 [cpu] · 71 s"]
+
+
+def test_a_terminal_shows_the_step_that_goes_on() -> None:
+    """On a terminal the step that goes on is drawn at once; foreign text in it cannot steer the terminal."""
+    shown = steps_shown(terminal=True)
+    assert "torch: torch==2 [cpu] · 71 s" in shown
+    assert "engine: " in shown
+    assert "\x1b]0;" not in shown
+    assert "\x1b[2J" not in shown
+
+
+def test_steps_are_logged_when_they_have_ended(tmp_path: Path) -> None:
+    """The log has each step once, with what it took."""
+    sink = configure(as_json=True)
+    sink.attach(tmp_path / "soak.log")
+    view = LineView(sink)
+    for elapsed_s, is_end in ((0.0, False), (0.5, False), (12.0, True)):
+        view.preparing("asking", "what it can do", elapsed_s, ended=is_end)
+    sink.close()
+    (logged,) = map(json.loads, (tmp_path / "soak.log").read_text().splitlines())
+    assert (logged["event"], logged["detail"], logged["took"]) == ("asking", "what it can do", "12 s")
+
+
 def test_log_lines_go_to_the_runs_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each line of the view is also a JSON line in `soak.log`, and hostile text cannot break either."""
     sink = configure(as_json=True)
@@ -191,6 +230,17 @@ def test_keys_never_reach_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     logged = (tmp_path / "soak.log").read_text()
     assert "secret-key" not in logged
     assert "Bearer ***" in logged
+
+
+def test_a_key_that_is_an_ordinary_word_forges_no_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A key shorter than eight characters is taken out after `Bearer` only, by the client's own rule."""
+    monkeypatch.setenv("SOAK_API_KEY", "token")
+    sink = configure(as_json=True)
+    sink.attach(tmp_path / "soak.log")
+    structlog.get_logger().info("one token was asked for", text="refused: Bearer token")
+    sink.close()
+    (logged,) = map(json.loads, (tmp_path / "soak.log").read_text().splitlines())
+    assert (logged["event"], logged["text"]) == ("one token was asked for", "refused: Bearer ***")
 
 
 def test_a_quiet_sink_still_writes_the_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,6 +275,19 @@ def test_errors_become_three_lines_and_a_code(
 
     assert guarded(act) == code
     assert capsys.readouterr().err == "error: what happened\n  why: because of this\n   do: do that\n"
+
+
+def test_a_failed_build_shows_the_end_of_its_log(capsys: pytest.CaptureFixture[str]) -> None:
+    """The log's last lines stand above the three lines of the error, and cannot steer the terminal."""
+
+    def act() -> int:
+        raise LaunchError("a died", why="b; log: /c/install.log", hint="d", log_tail=("first", HOSTILE))
+
+    assert guarded(act) == 5
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[:2] == ["the log ends:", "  | first"]
+    assert lines[-3:] == ["error: a died", "  why: b; log: /c/install.log", "   do: d"]
+    assert not any(ord(character) < 32 or ord(character) == 0x202E for line in lines for character in line)
 
 
 def test_a_scenarios_problems_are_one_error(capsys: pytest.CaptureFixture[str]) -> None:

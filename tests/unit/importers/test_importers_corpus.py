@@ -129,6 +129,11 @@ GOOD = episode_to_json(episode("good"))
         (json.dumps(line(id="x", turns=[{"prefix": 1, "index": 4}])).encode(), "index is not its place"),
         (json.dumps(line(id="x", turns=[{"prefix": 0, "answer": 1}])).encode(), "is by the user"),
         (json.dumps(line(id="x", turns=[{"prefix": 0, "answer": 2}])).encode(), "does not follow message 0"),
+        (
+            json.dumps(line(id="x", turns=[{"prefix": 1, "wait_s": -0.5}])).encode(),
+            "wait_s or completion_tokens is negative",
+        ),
+        (json.dumps(line(id="x", turns=[{"prefix": 1, "completion_tokens": -1}])).encode(), "is negative"),
         (json.dumps(line(id="x", messages=[{"role": "user", "after": 5}])).encode(), "follows message 5"),
         (b'{"schema":"soak.episode/1","id":"caf\xe9","messages":[]}', "is not UTF-8"),
         (json.dumps(line(id="x", meta=json.loads("[" * 80 + "]" * 80))).encode(), "is not an episode"),
@@ -202,7 +207,7 @@ def test_killed_writer_leaves_no_corpus(tmp_path: Path) -> None:
         "import os, sys, pathlib\n"
         "from soak.importers import corpus\n"
         "from soak.facts import Message, make_episode\n"
-        "corpus._exchange = lambda part, folder: os._exit(9)\n"
+        "corpus.exchange = lambda part, folder: os._exit(9)\n"
         "e = make_episode('e', [Message(role='user', content='a'), Message(role='assistant', content='b')])\n"
         "corpus.write_corpus(pathlib.Path(sys.argv[1]), [e])\n"
     )

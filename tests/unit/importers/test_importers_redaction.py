@@ -1,6 +1,7 @@
 """What `--redact` replaces, and what it leaves alone."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,23 @@ def test_redacting_keeps_the_shape_of_every_format(name: str, tmp_path: Path) ->
         (one.id, one.turns, len(one.nodes)) for one in plain
     ]
     assert redact(clean)[1] == {}
+
+
+def test_ids_and_names_of_files_are_redacted_too(tmp_path: Path) -> None:
+    """An id made of an e-mail address or a home path does not reach the corpus, and ids stay different."""
+    said = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    lines = [
+        {"id": id_, "messages": [{"role": "system", "content": id_[-3:]}, *said]}
+        for id_ in ("ann@lamp.io/1", "bob@lamp.io/2", "/home/ann/run", "-Users-bob-work", "home-eve-rum")
+    ]
+    (tmp_path / "ann@lamp.io.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    import_into([tmp_path / "ann@lamp.io.jsonl"], tmp_path / "c", None, redact=True)
+    written = b"".join(path.read_bytes() for path in (tmp_path / "c").iterdir()).decode()
+    assert not [name for name in ("ann@", "bob", "eve") if name in written]
+    ids = [episode.id for episode in load_corpus(tmp_path / "c").episodes]
+    shapes = [re.sub(r"user\d", "USER", id_) for id_ in ids]
+    assert shapes == ["USER@example.com-1", "USER@example.com-2", "home-USER-run", "Users-USER-work", "home-USER-rum"]
+    assert len(set(ids)) == 5
 
 
 def test_import_with_redact_writes_a_clean_corpus_and_counts(tmp_path: Path) -> None:

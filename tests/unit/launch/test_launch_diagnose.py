@@ -37,6 +37,34 @@ def test_the_cause_comes_before_its_consequences() -> None:
     assert diagnose(1, lines).kind == "disk"
 
 
+RAISED = "(EngineCore pid=7) ERROR 11-30 18:00:00 [core.py:9] ValueError: row 7 of 3"
+DEAD = "(APIServer pid=5) ERROR 11-30 18:00:01 [async_llm.py:9] EngineDeadError: EngineCore encountered an issue."
+FELL = "(APIServer pid=5) ERROR 11-30 18:00:01 [core_client.py:9] Engine core proc EngineCore died unexpectedly."
+WARNED = "(APIServer pid=5) WARNING 11-30 17:59:00 [x.py:9] ImportError: no module for a thing nobody needs"
+LEAKED = "/usr/lib/python3.11/multiprocessing/resource_tracker.py:254: UserWarning: 1 leaked shared_memory object"
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ((WARNED, RAISED, DEAD, "INFO: Shutting down", LEAKED, "warnings.warn("), "ValueError: row 7 of 3"),
+        ((FELL, DEAD, LEAKED), "Engine core proc EngineCore died unexpectedly."),
+        ((DEAD, LEAKED), "EngineDeadError: EngineCore encountered an issue."),
+        (("Traceback (most recent call last):", "torch.cuda.FooError: 7", "bye"), "torch.cuda.FooError: 7"),
+        (("INFO: starting", LEAKED), f"its last line: {LEAKED}"),
+    ],
+)
+def test_the_reason_is_an_error_and_no_warning(lines: tuple[str, ...], told: str) -> None:
+    """Of an engine's last lines the last error is quoted, a cause before what followed from it, and no warning."""
+    why = diagnose(1, lines).why
+    assert why.removeprefix("it ended with exit code 1").lstrip(":; ") == told
+
+
+def test_a_warning_is_no_cause_of_death() -> None:
+    """What a log marks as a warning does not condemn an engine that died of something else."""
+    assert diagnose(-9, (WARNED,)).kind == "memory"
+
+
 def test_a_death_without_a_word_is_said_to_be_one() -> None:
     """Without any log line the exit code is all there is to say."""
     assert diagnose(7, ()).why == "it ended with exit code 7 without a word"

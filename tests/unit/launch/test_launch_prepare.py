@@ -82,6 +82,16 @@ def test_a_build_is_made_once(cache: Path) -> None:
     assert state_of_cache(PLAIN).ready
 
 
+def test_each_step_of_making_a_build_ends_once_and_says_nothing_of_pip(cache: Path, index: Path) -> None:
+    """Each step is told with its duration when it has ended, once; what pip writes is in the log and nowhere else."""
+    wheel(index, "plainly")
+    told = Told()
+    folder = prepare(scripted("serve", packages=Packages(bare=("plainly==1",), imports=("plainly",))), told).folder
+    assert [progress.step for progress in told if progress.ended] == ["environment", "engine", "requirements", "check"]
+    assert {progress.detail for progress in told if progress.step == "engine"} == {"plainly==1"}
+    assert "plainly" in (folder / "install.log").read_text()
+
+
 @pytest.mark.parametrize("broken_off_at", ["environment", "check"])
 def test_a_build_broken_off_is_repaired(cache: Path, broken_off_at: str) -> None:
     """Whatever step is broken off, the build counts as half made, and the next call makes it whole."""

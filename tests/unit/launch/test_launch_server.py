@@ -45,6 +45,15 @@ def test_a_started_server_answers_and_says_what_it_is(ready: Prepared, tmp_path:
     assert f"port {server.port}" in (tmp_path / "run" / "engine.log").read_text()
 
 
+def test_a_start_is_one_step_without_the_engines_lines(ready: Prepared, tmp_path: Path) -> None:
+    """What is told of a start names engine, model and port, and ends once; the engine's own lines are in its log."""
+    told: list[Progress] = []
+    with start(ready, log_path=tmp_path / "engine.log", report=told.append) as server:
+        assert {progress.detail for progress in told} == {f"script 1 with echo on port {server.port}"}
+    assert [progress.ended for progress in told] == [False] * (len(told) - 1) + [True]
+    assert told[-1].elapsed_s > 0
+
+
 def test_the_first_start_is_noted_as_proof(ready: Prepared, tmp_path: Path) -> None:
     """After a server was ready once, the state of the cache says so."""
     assert "not started yet" in state_of_cache(ready.spec).text
@@ -108,7 +117,7 @@ def test_an_impossible_port_is_refused(ready: Prepared, tmp_path: Path, port: in
 def test_a_server_that_never_answers_is_given_up(cache: Path, tmp_path: Path) -> None:
     """A server that is not ready in time is stopped, and the error gives its last line."""
     with pytest.raises(LaunchError, match="not ready within") as caught:
-        start(prepare(scripted("silent")), log_path=tmp_path / "engine.log", ready_within_s=0.5)
+        start(prepare(scripted("silent")), log_path=tmp_path / "engine.log", ready_within_s=3.0)
     assert caught.value.log_tail == (caught.value.log_tail[0],)
     assert "scripted engine, silent" in caught.value.why
 
@@ -116,12 +125,14 @@ def test_a_server_that_never_answers_is_given_up(cache: Path, tmp_path: Path) ->
 def test_an_interrupt_while_waiting_leaves_nothing(cache: Path, tmp_path: Path) -> None:
     """Ctrl-C while the server starts stops it before the interrupt goes on."""
 
+    log_path = tmp_path / "engine.log"
+
     def interrupt(progress: Progress) -> None:
-        if "silent" in progress.detail:
+        if log_path.is_file() and "silent" in log_path.read_text():
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        start(prepare(scripted("silent")), log_path=tmp_path / "engine.log", report=interrupt)
+        start(prepare(scripted("silent")), log_path=log_path, report=interrupt)
     assert not pids_with("scripted_engine.py silent")
 
 

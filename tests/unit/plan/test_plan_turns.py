@@ -5,6 +5,7 @@ import itertools
 from typing import Any
 
 import pytest
+from rigs.planned import turn_keys
 
 from soak.errors import CorpusError, UsageError
 from soak.facts import Budget, Episode, Message, Scenario, TurnKey, make_episode
@@ -56,9 +57,9 @@ def test_repositories_alternate() -> None:
 
 def test_budget_of_turns_is_counted_conversation_by_conversation() -> None:
     """N turns are the first N of plan order for each arm, across passes if need be."""
-    whole = list(make_plan(scenario(budget=Budget(passes=2)), CORPUS, ["a"]).turn_keys())
+    whole = list(turn_keys(make_plan(scenario(budget=Budget(passes=2)), CORPUS, ["a"])))
     plan = make_plan(scenario(budget=Budget(turns=A_PASS + 4)), CORPUS, ["a"])
-    assert list(plan.turn_keys()) == whole[: A_PASS + 4]
+    assert list(turn_keys(plan)) == whole[: A_PASS + 4]
     assert plan.size == (A_PASS + 4, 2)
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import Ask, FakeEngine, FakeServer, Head, Reset, Script, one
+from fakes import Ask, FakeEngine, FakeServer, Head, Reset, Script
 from rigs.replaying import JumpClock, Rig, conversation, scenario, until
 
 from soak.classify import TurnJudge
@@ -18,27 +18,6 @@ from soak.replay import Gate, Switch
 def taken_then_dead(ask: Ask) -> Script:
     """Take the request, begin the answer's head, and break the connection: an engine that died during prefill."""
     return Script((Head(200), Reset()))
-
-
-async def test_an_engine_that_dies_during_prefill_owes_the_answers(tmp_path: Path) -> None:
-    """Turns whose request was taken and broken off before any text are errors, though the server comes back later."""
-    rig = Rig(tmp_path / "run", scenario(), [conversation(name, 2) for name in "abc"])
-    server = FakeServer(one("silent_first"))
-
-    async def dies() -> None:
-        await until(lambda: len(server.chats) == 3)
-        await server.stop()
-        server.policy = one("none")
-        await until(lambda: "server_down" in rig.ear.kinds)
-        await server.start()
-        while "server_back" not in rig.ear.kinds:
-            rig.clock.advance(1)
-            await asyncio.sleep(0.005)
-
-    async with server:
-        await rig.sit({"candidate": server}, meanwhile=dies)
-    rig.assert_all_done()
-    assert rig.classes() == {"error": 3, "ok": 3}
 
 
 async def test_a_broken_head_is_an_error_in_the_end(tmp_path: Path) -> None:

@@ -8,7 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes import Ask, FakeEngine, FakeServer, Script, context_message, make, one, status
+from fakes import (
+    Answer,
+    Ask,
+    End,
+    FakeEngine,
+    FakeServer,
+    Head,
+    Script,
+    burst,
+    context_message,
+    events,
+    make,
+    one,
+    status,
+)
 from rigs.replaying import Rig, conversation, scenario, until
 
 from soak.facts import Load, Record, Sampling
@@ -47,8 +61,8 @@ async def test_max_tokens_is_clamped_then_turns_are_skipped(tmp_path: Path, coun
     assert observed[0] == 300
     assert observed == sorted(observed, reverse=True)
     assert set(observed) <= set(sent)
-    assert "does not fit the context of 500" in (records[fits].reason or "")
-    assert all("begins with a prefix" in (record.reason or "") for record in records[fits + 1 :])
+    assert "the model's context holds 500" in (records[fits].reason or "")
+    assert all("an earlier turn of its conversation" in (record.reason or "") for record in records[fits + 1 :])
     assert all(record.judgement and record.judgement.class_ != "error" for record in records[:fits])
 
 
@@ -77,7 +91,7 @@ async def test_a_refusal_of_the_prompt_itself_is_a_skip(tmp_path: Path) -> None:
         await rig.sit({"candidate": server})
     rig.assert_all_done()
     assert rig.outcomes() == {"skipped": 3}
-    assert rising(rig)[0].reason == "prefix of 9000 tokens does not fit the context of 8192"
+    assert rising(rig)[0].reason == "not sent: its prompt has 9000 tokens, the model's context holds 8192"
     assert len(server.chats) == 1
 
 
@@ -151,6 +165,35 @@ async def test_a_loop_is_cut_where_the_scenario_says_so(tmp_path: Path) -> None:
     assert rig.classes() == {"garbage_loop": 1}
 
 
+async def test_the_loop_goes_on_while_a_long_answer_is_judged(tmp_path: Path) -> None:
+    """Between the last byte of a long answer and the end of its turn other work is done, hundreds of steps of it."""
+    rig = Rig(tmp_path / "run", scenario(sampling=Sampling(max_tokens=200_000)), [conversation("a", 1)])
+    steps, last_byte, ended = 0, 0, 0
+
+    async def other_work() -> None:
+        nonlocal steps, last_byte
+        while not rig.ear.records:
+            await asyncio.sleep(0)
+            steps += 1
+            if not (server.chats and server.chats[0].done.is_set()):
+                last_byte = steps
+
+    def note(_: Record) -> None:
+        nonlocal ended
+        ended = steps
+
+    rig.ear.on_end = note
+    text = "".join(f"Row {7919 * at % 10007} is read, then door {31 * at % 977} opens. " for at in range(3_000))
+
+    def policy(_: Ask) -> Script:
+        return Script([Head(), burst(event.data for event in events(Answer(content=text))), End()], finish="stop")
+
+    async with FakeServer(policy) as server:
+        await rig.sit({"candidate": server}, meanwhile=other_work)
+    assert rig.outcomes() == {"finished": 1}
+    assert ended - last_byte > 500
+
+
 # -- the gate -----------------------------------------------------------------------------------------------------
 
 
@@ -207,13 +250,14 @@ async def test_a_server_that_stays_away_ends_the_run(tmp_path: Path) -> None:
     rig.assert_all_done()
 
 
-async def test_a_server_that_dies_under_turns_in_flight(tmp_path: Path) -> None:
-    """Answers that had begun end as error (reset); turns that come later wait for the server."""
+@pytest.mark.parametrize(("silent", "ending"), [("silent_first", "unreachable"), ("silent_middle", "reset")])
+async def test_a_server_that_dies_under_turns_in_flight(tmp_path: Path, silent: str, ending: str) -> None:
+    """Turns it took end as error, whether it died while it read the prompt or in mid-answer; later ones wait for it."""
     rig = Rig(tmp_path / "run", scenario(), [conversation(name, 3) for name in "abc"])
-    server = FakeServer(one("silent_middle"))
+    server = FakeServer(one(silent))
 
     async def dies() -> None:
-        await until(lambda: server.engine.running == 3)
+        await until(lambda: len(server.chats) == 3)
         await asyncio.sleep(0.05)
         await server.stop()
         server.policy = one("none")
@@ -228,7 +272,7 @@ async def test_a_server_that_dies_under_turns_in_flight(tmp_path: Path) -> None:
     rig.assert_all_done()
     assert rig.classes() == {"error": 3, "ok": 6}
     endings = [record.observation.ending for record in rising(rig) if record.observation]
-    assert endings.count("reset") == 3
+    assert endings.count(ending) == 3
 
 
 @pytest.mark.parametrize("fault", ["reset_first", "close_first"])

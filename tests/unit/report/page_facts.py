@@ -2,6 +2,7 @@
 
 import math
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -36,7 +37,7 @@ from soak.facts import (
     TurnKey,
     Usage,
 )
-from soak.report import ReportArm
+from soak.report import ReportArm, ReportTurn
 
 UNIT = "\n    assert found == expected, repr(found)"
 
@@ -136,7 +137,22 @@ def report_arm(name: str, loops: int, errors: int = 1, turns: int = 500, text: s
         e2e_ms=Quantiles(p50=2600.0, p95=9000.0, p99=190_000.0),
     )
     run = f"runs/{text}{name}"
-    return ReportArm(name=name, label=run, run=run, manifest=manifest, arm=name, summary=summary, records=records)
+    return ReportArm(name=name, label=run, run=run, manifest=manifest, arm=name, summary=summary, **of_records(records))
+
+
+def of_records(records: Sequence[Record]) -> dict[str, Any]:
+    """What an arm of a page holds of these records."""
+    turns = [
+        ReportTurn(
+            key=one.key,
+            class_=one.judgement.class_ if one.judgement else one.outcome,
+            tokens=one.observation.output_tokens if one.observation else None,
+            prompt=one.observation.usage.prompt if one.observation and one.observation.usage else None,
+            started_at=one.observation.started_at if one.observation else None,
+        )
+        for one in records
+    ]
+    return {"turns": turns, "record": {one.key: one for one in records}.get}
 
 
 def two_arms(text: str = "", **seen: Any) -> tuple[ReportArm, ReportArm]:

@@ -6,18 +6,18 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 
-from page_facts import measured_comparison, record, report_arm, two_arms
+from page_facts import measured_comparison, of_records, record, report_arm, two_arms
 from page_outline import Outline
 from report_facts import summary
 
-from soak.facts import Finding, Gate, Record
+from soak.facts import Finding, Gate, Record, TurnKey
 from soak.report import ReportArm
 from soak.report.bad_turns import TEXT_BYTES, TURNS_SHOWN, bad_turns, marked_html
 from soak.report.html import comparison_page, runs_page
 
 
 def _with(arm: ReportArm, records: Sequence[Record]) -> ReportArm:
-    return replace(arm, records=records)
+    return replace(arm, **of_records(records))
 
 
 def test_a_comparison_page_shows_verdict_counts_gates_and_turns() -> None:
@@ -109,3 +109,17 @@ def test_a_page_without_bad_turns_has_no_script() -> None:
     page = runs_page([summary()], [arm])
     assert "There is none." in page
     assert "<script" not in page
+
+
+def test_only_the_turns_that_are_shown_are_read() -> None:
+    """Of 3,000 turns with 600 bad ones a page reads the 400 records that it shows, each once, and no other."""
+    records = [record(i, "error" if i % 5 == 0 else "ok", "candidate") for i in range(3000)]
+    arm, read = _with(report_arm("candidate", 1), records), []
+
+    def reading(key: TurnKey) -> Record | None:
+        read.append(key)
+        return arm.record(key)
+
+    found = bad_turns([replace(arm, record=reading)])
+    assert len(read) == len(set(read)) == len(found.shown) == TURNS_SHOWN
+    assert found.total == 600

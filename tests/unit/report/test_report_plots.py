@@ -4,7 +4,7 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
-from page_facts import measured_comparison, record, report_arm, two_arms
+from page_facts import measured_comparison, of_records, record, report_arm, two_arms
 
 from soak.report import bands, plots
 from soak.report.plots import QuantilePoint, RatePoint
@@ -76,7 +76,7 @@ def test_there_are_no_bands_where_nothing_was_measured() -> None:
     """Without usage, or with one turn alone, there is nothing to put into bands."""
     import dataclasses
 
-    arm = dataclasses.replace(report_arm("A", 0), records=[record(0, "ok", "A", usage=None)])
+    arm = dataclasses.replace(report_arm("A", 0), **of_records([record(0, "ok", "A", usage=None)]))
     assert bands.depth_bands([arm]) is None
     assert bands.uptime_bands([arm]) is None
 

@@ -1,9 +1,10 @@
 """Summaries and comparisons as text."""
 
 import msgspec
+from page_facts import measured_comparison
 from report_facts import arm, comparison, summary
 
-from soak.facts import PrefixCache, Quantiles, Speculation, TokenCounts
+from soak.facts import Drift, Gate, PrefixCache, Quantiles, Speculation, TokenCounts, TrendTest
 from soak.report import markdown_comparison, terminal_comparison, terminal_summary
 
 
@@ -88,6 +89,45 @@ def test_a_comparison_opens_with_verdict_and_sentence_then_what_voids_it() -> No
     )
     assert "turn time: 5.00 h → 4.00 h, ratio 0.80 (0.70 to 0.93)" in text
     assert "−48.3 min in pairs whose worse turn is garbage_loop" in text
+
+
+def test_a_gates_pass_says_what_the_evidence_is() -> None:
+    """A pass that somebody's condition gives over inconclusive evidence says so; an invalid comparison has no gates."""
+    gate = Gate(text="wall_clock.ratio > 2", holds=False, seen={"wall_clock.ratio": 0.8})
+    passed = comparison(invalid=[], verdict="pass", verdict_by_evidence="unknown")
+    assert terminal_comparison(passed, gates=[gate]).startswith("PASS by --fail-on; the evidence: unknown — runs/plain")
+    assert markdown_comparison(passed, [gate]).startswith("**PASS** by --fail-on; the evidence: unknown — ")
+    agreed = comparison(invalid=[], verdict="pass", verdict_by_evidence="pass")
+    assert terminal_comparison(agreed, gates=[gate]).startswith("PASS by --fail-on — runs/plain")
+    assert terminal_comparison(comparison(), gates=[gate]).startswith("UNKNOWN — runs/plain")
+
+
+def test_what_the_paragraph_leaves_out_stands_below_the_figures() -> None:
+    """Details and notes are told once each on the terminal, and folded away in markdown."""
+    found = comparison(details=["Errors 1 → 2 of 500."], notes=["3 turns finished only in a"])
+    text = terminal_comparison(found)
+    assert text.count("Errors 1 → 2 of 500.") == text.count("3 turns finished only in a") == 1
+    assert "- Errors 1 → 2 of 500." in markdown_comparison(found).split("<details>")[1]
+
+
+def test_a_drift_that_cannot_be_told_says_why() -> None:
+    """No figure stands where the run was too short."""
+    drift = Drift(tpot_percent_per_hour=None, ci95=None, unknown_because="too short to say")
+    text = terminal_comparison(comparison(drift={"baseline": drift}))
+    assert "baseline: drift of the time per token: too short to say" in text
+    assert "an hour (" not in text
+
+
+def test_trends_and_first_failures_are_told() -> None:
+    """A trend with p below 0.05 has a line with its slope, another has none; conversations' failures are counted."""
+    found = measured_comparison()
+    rising = TrendTest(slope=0.004, slope_ci95=(0.001, 0.007), p_value=0.01, p_independent=0.01)
+    steep = msgspec.structs.replace(found.trends[0], candidate=rising)
+    text = terminal_comparison(msgspec.structs.replace(found, trends=[steep]))
+    told = "candidate: failures change with depth: +0.4 points per 1,000 prompt tokens (0.10 to 0.70), p 0.01"
+    assert told in text
+    assert "baseline: failures change" not in text
+    assert "conversations up to their first failure: 9 of 20 failed → 6 of 20 failed; p 0.34 by episodes" in text
 
 
 def test_markdown_folds_the_figures_away() -> None:

@@ -81,6 +81,35 @@ async def test_failing_fetches_are_counted_and_polling_goes_on() -> None:
     assert (outcome.samples, outcome.failures, outcome.last_failure) == (4, 2, "no metrics page")
 
 
+async def heard(pattern: str) -> list[str | None]:
+    """What is told of a page that gives a reading (`+`) or none (`-`) as `pattern` says."""
+    stop, told = asyncio.Event(), list[str | None]()
+    engine = Engine(stop, len(pattern) - 1, lambda n: "" if pattern[n - 1] == "+" else None)
+    clock = count(100)
+    await poll(
+        engine.fetch,
+        lambda _: None,
+        arm="a",
+        every_s=0.001,
+        wall_clock=lambda: float(next(clock)),
+        stop=stop,
+        on_change=told.append,
+    )
+    return told
+
+
+async def test_a_page_that_falls_silent_is_told_once_and_its_return_once() -> None:
+    """The reason comes with the first reading that is missed, None with the first that is back; a last one counts."""
+    assert await heard("++---++") == ["no metrics page", None]
+    assert await heard("+++-") == ["no metrics page"]
+
+
+async def test_a_page_that_was_never_there_is_no_news() -> None:
+    """Where no reading ever came there is nothing to fall silent; one that comes late is no return."""
+    assert await heard("----") == []
+    assert await heard("--++") == []
+
+
 async def test_a_fetch_that_hangs_is_given_up() -> None:
     """An engine that accepts and never answers costs one fetch limit, also for the last sample."""
     stop, samples = asyncio.Event(), list[EngineSample]()

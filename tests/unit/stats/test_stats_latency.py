@@ -9,6 +9,7 @@ from scipy import stats
 
 from soak.stats import (
     Lives,
+    band_counts,
     event_trend,
     kaplan_meier,
     log_rank,
@@ -149,3 +150,9 @@ def test_the_slope_of_values_is_least_squares() -> None:
     assert interval.high - interval.low < 0.3
     assert value_trend([1.0, 2.0], [1.0, 2.0], [0, 1]) is None
     assert not math.isnan(slope)
+
+
+def test_bands_hold_every_turn_once() -> None:
+    """A place on an edge belongs to the band that begins there; what lies below the first edge is not lost."""
+    found = band_counts([0.0, 4.9, 5.0, 99.0, -1.0], [True, False, True, False, True], [0.0, 5.0, 10.0])
+    assert found == [(2, 3), (1, 1), (0, 1)]

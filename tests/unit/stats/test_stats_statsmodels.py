@@ -1,4 +1,4 @@
-"""Against statsmodels, where it is installed: what scipy has no routine for."""
+"""Against statsmodels: what scipy has no routine for."""
 
 import math
 import warnings
@@ -17,7 +17,6 @@ from soak.stats import (
     wilson,
 )
 
-pytest.importorskip("statsmodels", reason="statsmodels is not installed: pip install statsmodels")
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import statsmodels.api as sm

@@ -44,11 +44,7 @@ def test_an_empty_history_says_so(run: RunFolder, make: Any) -> None:
     with run.history() as history:
         assert (list(history.records()), history.final(), history.done(), history.open_starts()) == ([], {}, set(), [])
         assert (list(history.samples()), list(history.events()), history.active_s()) == ([], [], 0.0)
-        assert (history.start_count(make.key(0)), history.started(make.key(0)), history.raw(make.key(0))) == (
-            0,
-            None,
-            None,
-        )
+        assert (history.started(make.key(0)), history.raw(make.key(0))) == (None, None)
         assert history.start_counts() == {}
 
 
@@ -66,8 +62,9 @@ def test_final_prefers_finished_and_skipped_over_indeterminate(run: RunFolder, m
     with run.history() as history:
         final = history.final()
         assert final == {make.key(0): make.finished(0), make.key(1): make.ended(1, reason="second")}
+        assert {key: history.last(key) for key in final} == final
+        assert history.last(make.key(7)) is None
         assert history.start_counts() == {make.key(0): 2, make.key(1): 2}
-        assert history.start_count(make.key(1)) == 2
         assert history.started(make.key(0)) == make.started(0, 1)
 
 

@@ -1,0 +1,28 @@
+"""
+Where things that come with soak are found by name: scenarios and corpora.
+
+Three shelves of each kind, the first that has the name wins: the working folder's, the checkout's, and the one an
+installed wheel carries.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+
+
+def on_shelves(kind: str, pattern: str, is_one: Callable[[Path], bool]) -> dict[str, Path]:
+    """Return by name, in alphabetical order, what matches `pattern` in the folders `kind` and satisfies `is_one`."""
+    found: dict[str, Path] = {}
+    for shelf in (Path(kind), _PACKAGE.parent / kind, _PACKAGE / "_data" / kind):
+        for path in shelf.glob(pattern):
+            if is_one(path):
+                found.setdefault(path.stem if path.is_file() else path.name, path)
+    return dict(sorted(found.items()))
+
+
+def meant(name: str, known: Mapping[str, Path]) -> str:
+    """Return "did you mean …? " where a known name is near, else nothing."""
+    near = difflib.get_close_matches(name, known, n=1)
+    return f"did you mean {near[0]}? " if near else ""

@@ -1,0 +1,122 @@
+"""Whole conversations: counted apart from turns, compared by episode, and never beside recorded ones."""
+
+from collections.abc import Sequence
+
+import pytest
+from check_histories import manifest
+
+from soak.check import ArmHistory, ConversationFact, TurnFact, compare, summarise
+from soak.check.conversations import conversation_sentences, measure_conversations
+from soak.check.pairing import invalid_reasons, pair_up
+from soak.check.summary import HistoryView
+from soak.facts import ConversationEnd, ConversationLoop, Live, PlanCard, TurnKey
+
+LOOP = ConversationLoop(
+    kind="same_calls", onset_turn=2, last_turn=6, period=1, copies=5.0, to_end=True, unit="bash(ls)", text="ls 5 times"
+)
+
+
+def fact(episode: str, turns: int, *, arm: str = "candidate", looped: bool = False) -> ConversationFact:
+    """Return a conversation that ended."""
+    end = ConversationEnd(
+        episode=episode, pass_=0, arm=arm, reason="loop" if looped else "answered", turns=turns, counts={"exact": turns}
+    )
+    return ConversationFact(end=end, loops=(LOOP,) if looped else ())
+
+
+def turns_of(facts: Sequence[ConversationFact], bad: int = 0) -> list[TurnFact]:
+    """Return the turns of these conversations, ten seconds each, the first `bad` of each a garbage loop."""
+    return [
+        TurnFact(
+            key=TurnKey(episode=one.end.episode, turn=turn, pass_=0, arm=one.end.arm),
+            outcome="finished",
+            class_="garbage_loop" if turn < bad else "ok",
+            turn_s=10.0,
+        )
+        for one in facts
+        for turn in range(one.end.turns)
+    ]
+
+
+def arm(facts: list[ConversationFact], *, bad: int = 0, replay: str = "live", live: Live | None = None) -> ArmHistory:
+    """Return one side of a comparison."""
+    card = manifest(replay=replay, live=live or Live())
+    turns = turns_of(facts, bad)
+    view = HistoryView(turns=turns, conversations={"candidate": facts})
+    plan = PlanCard(episodes=len(facts), turns=len(turns), passes=1, seed=7, hash="sha256:0")
+    summary = summarise(card, view, run="r", state="complete", plan=plan, wall_s=100.0)
+    return ArmHistory(
+        label=f"{replay}-{bad}",
+        manifest=card,
+        arm="candidate",
+        turns=turns,
+        summary=summary.arms["candidate"],
+        conversations=facts,
+    )
+
+
+def test_conversations_are_counted_apart() -> None:
+    """Loops, ends by reason, turns per task and calls: in a structure of their own, and no class changes."""
+    facts = [fact("a", 4), fact("b", 7, looped=True), fact("c", 10)]
+    found = measure_conversations(facts, turns_of([*facts, fact("d", 2)]))
+    assert (found.begun, found.ended, found.loops) == (4, 3, 1)
+    assert found.loop_rate == pytest.approx(1 / 3)
+    assert found.reasons == {"answered": 2, "loop": 1}
+    assert found.turns is not None
+    assert (found.turns.p50, found.turns.max) == (7.0, 10.0)
+    assert found.looped[0].conversation == "b:0:candidate"
+    said = " ".join(conversation_sentences(found))
+    assert "conversation loops: 1 of 3 tasks" in said
+    assert "1 still open" in said
+    assert arm(facts).summary.turns.ok == 21
+    assert arm(facts).summary.conversations is not None
+
+
+def test_no_live_turn_is_ever_paired() -> None:
+    """Turns with one key in both arms are not one question: the unit is the episode; unequal lengths are no fault."""
+    base = arm([fact(name, 12) for name in "abcdefgh"], bad=3)
+    other = arm([fact(name, 5 + i) for i, name in enumerate("abcdefgh")], bad=0)
+    found = compare(base, other)
+    assert (found.pairs, found.unpaired, found.clusters) == (0, 96 + 68, 8)
+    loops = found.classes["garbage_loop"]
+    assert (loops.baseline.events, loops.candidate.events, loops.failing_episodes) == (24, 0, 8)
+    assert "episodes" in loops.test
+    assert loops.p_value is not None
+    assert loops.p_value < 0.02
+    assert loops.result == "improvement"
+    assert found.conversations is not None
+    assert found.conversations.turns_ratio == pytest.approx(68 / 96)
+    assert found.conversations.time_ratio == pytest.approx(68 / 96)
+
+
+def test_one_episode_decides_nothing() -> None:
+    """However many turns of one conversation failed, one episode is one piece of evidence."""
+    base = arm([fact("a", 40), *(fact(name, 10) for name in "bcd")])
+    base = ArmHistory(
+        label="base",
+        manifest=base.manifest,
+        arm="candidate",
+        turns=[*turns_of([fact("a", 40)], 30), *turns_of([fact(name, 10) for name in "bcd"])],
+        summary=base.summary,
+        conversations=base.conversations,
+    )
+    found = compare(base, arm([fact("a", 40), *(fact(name, 10) for name in "bcd")]))
+    assert found.classes["garbage_loop"].p_value == 1.0
+    assert found.classes["garbage_loop"].result == "inconclusive"
+
+
+def test_modes_and_their_settings_must_match() -> None:
+    """Live beside recorded is invalid; so are two limits of turns, which do not matter where nothing is live."""
+    facts = [fact(name, 20) for name in "abc"]
+
+    def reasons(one: ArmHistory, other: ArmHistory) -> str:
+        return " ".join(invalid_reasons(one, other, pair_up(one, other), min_turns=1))
+
+    mixed = compare(arm(facts), arm(facts, replay="recorded"))
+    assert mixed.verdict == "unknown"
+    assert any("modes of replay: live and recorded" in why for why in mixed.invalid)
+    assert mixed.pairs == 0
+    assert "live replay" in reasons(arm(facts), arm(facts, live=Live(max_turns=3)))
+    assert "live replay" not in reasons(
+        arm(facts, replay="recorded"), arm(facts, replay="recorded", live=Live(match=0.5))
+    )
