@@ -19,7 +19,7 @@ from soak.check import Decider
 from soak.facts import ConversationKey, Event, Scenario, TurnKey
 from soak.plan import Plan
 from soak.replay import PastTurn, RealClock, Tally
-from soak.store import History, RunFolder
+from soak.store import History, HistoryWriter, RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,10 +64,12 @@ class Course:
             for place, phase in enumerate(self.phases):
                 with self.open_phase(phase) as sides:
                     folder, earlier = self.begin(sides)
-                    if not opened:
-                        self._open(folder, earlier)
-                        opened = True
-                    state = self._sit(folder, sides, earlier, more=place + 1 < len(self.phases))
+                    with folder.writer() as writer, _past(folder, resumed=earlier.resumed) as past:
+                        sitting = self._sitting(sides, earlier, writer, past, more=place + 1 < len(self.phases))
+                        if not opened:
+                            opened = True
+                            self._open(folder, earlier)
+                        state = self.sit(sitting)
                 if state != NEXT:
                     break
         finally:
@@ -89,26 +91,31 @@ class Course:
         for event in earlier.news:
             self.audience.event(event)
 
-    def _sit(self, folder: RunFolder, sides: tuple[Side, ...], earlier: Earlier, *, more: bool) -> str:
-        with folder.writer() as writer, _past(folder, resumed=earlier.resumed) as past:
-            return self.sit(
-                Sitting(
-                    scenario=self.scenario,
-                    plan=msgspec.structs.replace(self.plan, arms=tuple(side.name for side in sides)),
-                    sides=sides,
-                    writer=writer,
-                    audience=self.audience,
-                    clock=RealClock(),
-                    done=earlier.done,
-                    over=earlier.over,
-                    past=past,
-                    starts=earlier.starts,
-                    used_s=earlier.used_s,
-                    tally=earlier.tally,
-                    decider=earlier.decider,
-                    more=more,
-                )
-            )
+    def _sitting(
+        self,
+        sides: tuple[Side, ...],
+        earlier: Earlier,
+        writer: HistoryWriter,
+        past: Callable[[TurnKey], PastTurn | None],
+        *,
+        more: bool,
+    ) -> Sitting:
+        return Sitting(
+            scenario=self.scenario,
+            plan=msgspec.structs.replace(self.plan, arms=tuple(side.name for side in sides)),
+            sides=sides,
+            writer=writer,
+            audience=self.audience,
+            clock=RealClock(),
+            done=earlier.done,
+            over=earlier.over,
+            past=past,
+            starts=earlier.starts,
+            used_s=earlier.used_s,
+            tally=earlier.tally,
+            decider=earlier.decider,
+            more=more,
+        )
 
 
 @contextmanager
