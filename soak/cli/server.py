@@ -49,7 +49,7 @@ def _restarted(server: RunningServer, death: Death) -> bool:
     if not server.may_restart:
         return False
     say(f"the server died after {death.served_s:.0f} s: {escape_terminal(death.why)}; it is started again")
-    server.restart()
+    say(f"it serves again after {server.restart():.0f} s")
     return True
 
 
