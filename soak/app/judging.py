@@ -15,6 +15,7 @@ from soak.check import ConversationFact, HistoryView, TurnFact, final_turns, sce
 from soak.classify import DEFAULTS, Context, Settings, cross_turn_loops, judge, prompt_text_of, rounds_of
 from soak.errors import RunFolderError, UsageError
 from soak.facts import (
+    CARRIED_ON,
     ConversationLoop,
     Judgement,
     Manifest,
@@ -72,7 +73,7 @@ def judge_again(history: History, manifest: Manifest, changes: Mapping[str, floa
     if manifest.classifier is not None and manifest.classifier == classifier_fingerprint(settings):
         return {}
     modes = {card.name: card.tool_mode for card in manifest.arms}
-    live = scenario_of(manifest).replay != "recorded"
+    live = scenario_of(manifest).replay in CARRIED_ON
     refuse_unknown_arms(history, modes)
     starts = {started.key: started for started in history.starts()}
     return {
@@ -184,9 +185,8 @@ def plan_card_of(manifest: Manifest, reached: Iterable[TurnKey]) -> PlanCard:
         turns = len(pairs)
         if budget.turns is None and budget.passes is None:
             passes = 1 + max((pass_ for _, _, pass_ in pairs), default=0)
-    return PlanCard(
-        episodes=manifest.corpus.episodes, turns=turns, passes=passes, seed=manifest.seed, hash=manifest.plan_digest
-    )
+    episodes = manifest.corpus.episodes if scenario.replay != "proxy" else len({key.episode for key in reached})
+    return PlanCard(episodes=episodes, turns=turns, passes=passes, seed=manifest.seed, hash=manifest.plan_digest)
 
 
 def summary_of_history(

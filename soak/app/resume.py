@@ -45,6 +45,12 @@ def resume(path: Path, *, target: str | None, api_key: str | None, audience: Aud
     folder = RunFolder.open(path)
     manifest = folder.manifest
     scenario = scenario_of(manifest)
+    if scenario.replay == "proxy":
+        raise UsageError(
+            f"{path} cannot be resumed",
+            why="it was kept by `soak proxy`: what the clients have asked cannot be asked on their behalf",
+            hint="start `soak proxy` again with a new run; record this one with: soak proxy --finish RUN --record DIR",
+        )
     corpus = same_corpus(manifest)
     specs = _specs(manifest, target)
     plan = make_plan(scenario, corpus.episodes, [card.name for card in manifest.arms])

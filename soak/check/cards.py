@@ -77,6 +77,8 @@ def notes_on(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -> l
     notes = []
     if same_build(baseline, candidate):
         notes.append("both arms ran the same build (A/A): what differs here is the noise floor")
+    if not pairing.pairs and all(side.manifest.scenario.get("replay") == "proxy" for side in (baseline, candidate)):
+        notes.append("live traffic that was not asked the same in both runs: turns are compared unpaired")
     alone: Sequence[tuple[str, list[TurnFact]]] = (
         (baseline.label, pairing.baseline_alone),
         (candidate.label, pairing.candidate_alone),

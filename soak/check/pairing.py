@@ -9,7 +9,7 @@ from soak.check.conversations import ConversationFact
 from soak.check.summary import MAX_INDETERMINATE, MAX_SKIPPED
 from soak.check.turns import TurnFact
 from soak.check.wording import percent
-from soak.facts import ArmCard, ArmSummary, Manifest, TurnKey
+from soak.facts import CARRIED_ON, ArmCard, ArmSummary, Manifest, TurnKey
 from soak.stats import PairedEvents, PairedTurns
 
 MAX_ONE_SIDED = 0.1
@@ -138,12 +138,19 @@ def conversation_of(turn: TurnFact) -> tuple[str, int]:
 
 
 def pair_up(baseline: ArmHistory, candidate: ArmHistory) -> Pairing:
-    """Return both arms' turns, paired where both finished the same episode, turn and pass; live turns never are."""
-    if any(side.manifest.scenario.get("replay", "recorded") != "recorded" for side in (baseline, candidate)):
+    """
+    Return both arms' turns, paired where both finished the same episode, turn and pass; live turns never are.
+
+    Live traffic (of `soak proxy`) is paired as a whole or not at all: where an agent has gone its own way in either
+    run, pairing the few turns in which both were asked the same would leave out most of what happened.
+    """
+    if any(side.manifest.scenario.get("replay") in CARRIED_ON for side in (baseline, candidate)):
         own = [[turn for turn in side.turns if turn.finished] for side in (baseline, candidate)]
         return Pairing([], own[0], own[1], 0, PairedTurns([], [], []), [], own_ways=True)
     first, second = _turns(baseline), _turns(candidate)
     both = [key for key, turn in first.items() if turn.finished and key in second and second[key].finished]
+    unlike = _asked_otherwise(baseline, candidate, [(first[key], second[key]) for key in both])
+    both = [] if unlike else both
     both.sort(key=itemgetter(0, 2, 1))
     paired = set(both)
     alone = [
@@ -151,6 +158,7 @@ def pair_up(baseline: ArmHistory, candidate: ArmHistory) -> Pairing:
         for turns in (first, second)
     ]
     one_sided = sum(turn.key.pair in second for turn in alone[0]) + sum(turn.key.pair in first for turn in alone[1])
+    one_sided = 0 if unlike else one_sided
     places = PairedTurns([key[0] for key in both], [(key[0], key[2]) for key in both], [key[1] for key in both])
     pairs = [Pair(first[key], second[key]) for key in both]
     return Pairing(pairs, alone[0], alone[1], one_sided, places, episode_numbers(key[0] for key in both))
@@ -160,6 +168,13 @@ def episode_numbers(episodes: Iterable[str]) -> list[int]:
     """Return a number for each of these episodes, equal for equal ones, counted from 0 in the order they come."""
     numbers: dict[str, int] = {}
     return [numbers.setdefault(episode, len(numbers)) for episode in episodes]
+
+
+def _asked_otherwise(baseline: ArmHistory, candidate: ArmHistory, both: Sequence[tuple[TurnFact, TurnFact]]) -> bool:
+    """Return whether both are live traffic in which turns of the same key were not asked the same."""
+    if not all(side.manifest.scenario.get("replay") == "proxy" for side in (baseline, candidate)):
+        return False
+    return any(baseline.requests.get(one.key) != candidate.requests.get(other.key) for one, other in both)
 
 
 def _turns(side: ArmHistory) -> dict[tuple[str, int, int], TurnFact]:
@@ -187,7 +202,7 @@ def _plan_differences(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
         reasons.append(f"different seeds ({first.seed} and {second.seed}): the plans are not the same")
     if baseline.card.tool_mode != candidate.card.tool_mode:
         reasons.append(f"different tool modes: {baseline.card.tool_mode} and {candidate.card.tool_mode}")
-    live = all(run.scenario.get("replay", "recorded") != "recorded" for run in (first, second))
+    live = all(run.scenario.get("replay") in CARRIED_ON for run in (first, second))
     for name in _MUST_MATCH:
         if name == "live" and not live:
             continue  # says nothing where turns are replayed as recorded

@@ -31,6 +31,7 @@ from soak.check.verdicts import Opinion, merge, sorted_reasons
 from soak.check.wording import duration, events_sentence, number, percent, plural
 from soak.errors import RunFolderError
 from soak.facts import (
+    CARRIED_ON,
     ArmCard,
     ArmSummary,
     Conversations,
@@ -187,13 +188,17 @@ def _measure(
 def _conversations(
     card: ArmCard, scenario: Scenario, history: HistoryView, turns: list[TurnFact]
 ) -> Conversations | None:
-    if scenario.replay == "recorded":
+    if scenario.replay not in CARRIED_ON:
         return None
     return measure_conversations(history.conversations.get(card.name, ()), turns)
 
 
 def _course(history: HistoryView, arm: str, turns: Sequence[TurnFact]) -> list[Opinion]:
-    """Return what befell the run: a server that went away and an unjudged turn leave it unknown, a resume does not."""
+    """
+    Return what befell the run.
+
+    A server that went away and an unjudged turn leave it unknown; a resume, and what passed beside turns, do not.
+    """
     away = sum(event.kind == "server_down" and event.arm in (arm, None) for event in history.events)
     deaths = [event for event in history.events if event.kind == "engine_died" and event.arm == arm]
     resumes = sorted(event.at for event in history.events if event.kind == "resumed")
@@ -207,6 +212,8 @@ def _course(history: HistoryView, arm: str, turns: Sequence[TurnFact]) -> list[O
     )
     opinions = [Opinion("unknown", (text,)) for times, text in told if times]
     opinions += [Opinion("pass", (text,)) for text in _unread(history.events, arm)]
+    if traffic := [event.text for event in history.events if event.kind == "proxied"]:
+        opinions.append(Opinion("pass", (traffic[-1],)))
     if resumes:
         opinions.append(Opinion("pass", (f"the run was resumed {plural(len(resumes), 'time')}",)))
     return opinions

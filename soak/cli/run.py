@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console
@@ -23,6 +23,8 @@ from soak.errors import UsageError
 from soak.facts import encode
 from soak.plan import describe
 from soak.report import terminal_plan, terminal_summary
+
+Result = TypeVar("Result")
 
 _BUDGETS = ("hours", "minutes", "passes", "turns")
 _STATE_EXIT = {"stopped": 6, "interrupted": INTERRUPTED, "engine_gone": 5}
@@ -128,6 +130,11 @@ def _overrides(
 
 def _watched(act: Callable[[Audience], RunResult], *, as_json: bool, log_json: bool) -> int:
     """Run `act` under a view and render its result; the exit code is the verdict's, or how the run ended."""
+    return render(under_views(act, log_json=log_json), as_json=as_json)
+
+
+def under_views(act: Callable[[Audience], Result], *, log_json: bool) -> Result:
+    """Return the result of `act`, done under a view."""
     sink = configure(as_json=log_json)
     console = Console(stderr=True, highlight=False)
     views: list[Audience] = [LineView(sink)]
@@ -136,14 +143,14 @@ def _watched(act: Callable[[Audience], RunResult], *, as_json: bool, log_json: b
         sink.quiet = True
         views.append(live)
     try:
-        result = act(Together(views))
+        return act(Together(views))
     finally:
         live.restore()
         sink.close()
-    return _render(result, as_json=as_json)
 
 
-def _render(result: RunResult, *, as_json: bool) -> int:
+def render(result: RunResult, *, as_json: bool) -> int:
+    """Print what a run came to and return the command's exit code."""
     if as_json:
         out(encode(result.summary).decode())
         say(terminal_summary(result.summary))

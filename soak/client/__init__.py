@@ -7,10 +7,12 @@ No exception, type or default of these libraries leaves the room: what a server 
 ending, what makes it unusable becomes a `TargetError`.
 """
 
+from soak.client.attempt import ANSWER_LIMIT_BYTES, Stream, refusal_words
 from soak.client.compose import compose
 from soak.client.desk import Desk, NoAnswer
-from soak.client.discover import discover
+from soak.client.discover import discover, survey
 from soak.client.lag import LoopLag
+from soak.client.passage import BrokenReplyError, NoReplyError, Passage, Reply
 from soak.client.paths import open_client
 from soak.client.refusal import context_limit_of
 from soak.client.request import Exchange, Request
@@ -19,17 +21,25 @@ from soak.client.target import Secret, Target
 from soak.client.wire import WireClient
 
 __all__ = [
+    "ANSWER_LIMIT_BYTES",
+    "BrokenReplyError",
     "Desk",
     "Exchange",
     "LoopLag",
     "NoAnswer",
+    "NoReplyError",
+    "Passage",
+    "Reply",
     "Request",
     "Scrub",
     "Secret",
+    "Stream",
     "Target",
     "WireClient",
     "compose",
     "context_limit_of",
     "discover",
     "open_client",
+    "refusal_words",
+    "survey",
 ]

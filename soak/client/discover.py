@@ -58,6 +58,30 @@ async def discover(desk: Desk) -> Capabilities:
     )
 
 
+async def survey(desk: Desk) -> Capabilities:
+    """
+    Return what the target says of itself without being made to generate anything: models, version, metrics page.
+
+    The model is the one given, else the only one listed, else "unknown". A target that wants a key we do not have, or
+    lists no models, is surveyed as far as it lets us. Raises `TargetError` if it cannot be reached.
+    """
+    reply = await desk.get_api("/models")
+    cards = _cards(desk, reply) if reply.status is None or reply.ok else {}
+    listed = next(iter(cards)) if len(cards) == 1 else "unknown"
+    model = desk.target.model or listed
+    engine, version = await _engine(desk, cards.get(model, {}))
+    return Capabilities(
+        model=model,
+        models=tuple(cards)[:_KEPT_MODELS],
+        engine=engine,
+        version=version,
+        context_tokens=await _context(desk, cards.get(model, {}), engine),
+        metrics=await desk.metrics() is not None,
+        native_tools=True,
+        notes=("asked nothing that makes it generate: what it can do beyond its own word is not known",),
+    )
+
+
 def _cards(desk: Desk, reply: Reply) -> dict[str, dict[str, Any]]:
     """Return the models listed, name to card."""
     where = f"{desk.target.api_url}/models"

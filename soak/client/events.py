@@ -79,7 +79,11 @@ class Logprobs(msgspec.Struct):
 
 
 class Choice(msgspec.Struct):
-    """One of the answers in the chunk; we ask for one, whose index is 0."""
+    """
+    One of the answers in the chunk; we ask for one, whose index is 0.
+
+    `message` has the place of `delta` in an answer that is not streamed, `text` in one of the completions API.
+    """
 
     index: int | None = 0
     delta: Delta | None = None
@@ -87,6 +91,8 @@ class Choice(msgspec.Struct):
     stop_reason: Any = None
     logprobs: Logprobs | None = None
     token_ids: list[Count] | None = None
+    message: Any = None
+    text: Any = None
 
 
 class ChatEvent(msgspec.Struct):

@@ -16,11 +16,13 @@ class Scrub:
     Knows the secrets of one target, in plain and as JSON writes them, and puts '***' in their place.
 
     Secrets of at least 8 characters are replaced wherever they occur in words and raw bytes, and of at least 16 in the
-    model's own text. In words and raw bytes a credential of any length is replaced after its scheme (`Bearer …`).
+    model's own text and in what it is asked. In words and raw bytes a credential of any length is replaced after its
+    scheme (`Bearer …`).
+    `others` are further keys that are sent in headers of their own. `basic` must be what a client may send: base64.
     """
 
-    def __init__(self, *, api_key: str | None, basic: str | None) -> None:
-        secrets = {api_key, basic, *_inside(basic)} - {None}
+    def __init__(self, *, api_key: str | None, basic: str | None, others: tuple[str, ...] = ()) -> None:
+        secrets = {api_key, basic, *_inside(basic), *others} - {None}
         forms = sorted({(len(one), form) for one in secrets if one for form in _forms(one)}, reverse=True)
         self._anywhere = [form.encode() for length, form in forms if length >= _LEAST_BYTES]
         self._in_answer = [form for length, form in forms if length >= _LEAST_IN_ANSWER]
@@ -33,6 +35,12 @@ class Scrub:
         if self._sent is not None and (b"earer " in data or b"asic " in data):
             data = self._sent.sub(_STARS.encode(), data)
         return data
+
+    def asked(self, data: bytes) -> bytes:
+        """Return a client's request without the secrets that cannot be part of its text by chance."""
+        for secret in self._in_answer:
+            data = data.replace(secret.encode(), _STARS.encode())
+        return data if self._sent is None else self._sent.sub(_STARS.encode(), data)
 
     def words(self, text: str) -> str:
         """Return a sentence about what went wrong without the secrets."""

@@ -63,6 +63,7 @@ from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest
 from soak.facts.observation import Attempt, Ending, Logprob, Observation, ObservationOutline, Usage
 from soak.facts.sample import EngineSample
 from soak.facts.scenario import (
+    CARRIED_ON,
     Budget,
     Deadlines,
     Decide,
@@ -104,6 +105,7 @@ from soak.facts.threshold import (
 )
 
 __all__ = [
+    "CARRIED_ON",
     "CLASSES",
     "COMPARATORS",
     "CONVERSATION_ENDED",

@@ -17,7 +17,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
 
     `prefix` and `answer` are digests of stored messages (the last one the model sees; the recorded answer, if any),
     `tools` that of the stored tool schemas, `request` that of the body as first sent, without the model's name: equal
-    for both arms of a pair.
+    for both arms of a pair. `door` is the API path it went to, below its version.
     """
 
     key: TurnKey
@@ -29,6 +29,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     answer: str | None = None
     answer_tokens: int | None = None
     tools: str | None = None
+    door: str = "chat/completions"
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,7 +15,9 @@ PositiveInt = Annotated[int, Gt(0)]
 PositiveSeconds = Annotated[float, Gt(0)]
 Fraction = Annotated[float, Ge(0), Le(1)]
 
-ReplayMode = Literal["recorded", "live"]
+ReplayMode = Literal["recorded", "live", "proxy"]  # proxy: not replayed, but live traffic kept by `soak proxy`
+CARRIED_ON = frozenset({"live"})
+"""The modes in which the model's own answers carry the conversation on."""
 ToolMode = Literal["auto", "native", "text"]
 SaltMode = Literal["none", "pass", "conversation"]
 ClientPath = Literal["wire", "sdk"]

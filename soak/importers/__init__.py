@@ -7,7 +7,7 @@ hostile: sizes, counts and nesting are bounded, and what is dropped or repaired 
 """
 
 from soak.importers.checking import CorpusProblem, check_corpus
-from soak.importers.corpus import Corpus, corpus_digest, load_corpus, write_corpus
+from soak.importers.corpus import Corpus, corpus_digest, load_corpus, refuse_taken, write_corpus
 from soak.importers.exporting import (
     EXPORT_FORMATS,
     Composed,
@@ -49,5 +49,6 @@ __all__ = [
     "recorded_parameters",
     "redact",
     "redact_text",
+    "refuse_taken",
     "write_corpus",
 ]

@@ -76,7 +76,7 @@ def write_corpus(folder: Path, episodes: Iterable[Episode], notes: str = "", *, 
     appears whole or not at all. With `replace`, a corpus that is there is exchanged. Raises `CorpusError` if there is
     no episode, two have the same id, one cannot be used, or the folder holds something else.
     """
-    _check_writable(folder, replace)
+    refuse_taken(folder, replace)
     part = folder.parent / f".{folder.name}.{os.getpid()}.part"
     try:
         part.mkdir(parents=True)
@@ -203,7 +203,7 @@ def _card(folder: Path, episodes: Sequence[Episode]) -> CorpusCard:
     )
 
 
-def _check_writable(folder: Path, replace: bool) -> None:
+def refuse_taken(folder: Path, replace: bool = False) -> None:
     """Raise `CorpusError` unless `folder` is absent, empty, or a corpus that may be replaced."""
     if not folder.exists():
         return

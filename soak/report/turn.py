@@ -108,7 +108,8 @@ def course_lines(seen: Observation) -> list[str]:
         f"ended: {seen.ending}, finish reason {one_line(str(seen.finish_reason), 40)}"
         + (", cut by a limit: times are lower bounds" if seen.censored else ""),
         f"tokens: prompt {count(usage.prompt if usage else None)} (cached {cached}), answer {count(seen.output_tokens)}"
-        f" of at most {count(seen.max_tokens)}" + (" (clamped)" if seen.clamped else ""),
+        + (f" of at most {count(seen.max_tokens)}" if seen.max_tokens else "")
+        + (" (clamped)" if seen.clamped else ""),
         f"times: first token {milliseconds(seen.ttft_ms)}, whole turn {milliseconds(seen.e2e_ms)},"
         f" longest gap {milliseconds(seen.max_gap_ms)}; attempts {len(seen.attempts)}, chunks {count(seen.chunks)}",
     ]

@@ -48,6 +48,7 @@ def cross_field_problems(value: dict[str, Any], known_classify: Collection[str] 
         *_thresholds(value.get("thresholds")),
         *_classify(value.get("classify"), known_classify),
         *_extra_body(value.get("extra_body")),
+        *_replay(value.get("replay")),
     ]
     if "budget" in value:
         problems += _checked(value, "budget", Budget, _budget)
@@ -149,3 +150,8 @@ def _extra_body(section: Any) -> Iterator[Problem]:
                 else "is set by soak itself"
             )
             yield Problem(("extra_body", name), why)
+
+
+def _replay(mode: Any) -> Iterator[Problem]:
+    if mode == "proxy":
+        yield Problem(("replay",), "proxy is no way to replay: it marks what `soak proxy` has kept of live traffic")

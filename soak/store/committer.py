@@ -16,7 +16,7 @@ Write = Callable[[sqlite3.Connection], object]
 COMMIT_EVERY_S = 0.25
 COMMIT_MOST = 256
 _DEPTH = 4096
-_PATIENCE_S = 30.0
+PATIENCE_S = 30.0
 
 
 class _Stop:
@@ -31,8 +31,9 @@ class Committer:
     1 s later: 0.25 s of waiting for company, and the commit.
     """
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
+    def __init__(self, path: Path, connection: sqlite3.Connection, patience_s: float = PATIENCE_S) -> None:
         self._path = path
+        self._patience_s = patience_s
         self._connection = connection
         self._queue: queue.Queue[Write | threading.Event | _Stop] = queue.Queue(_DEPTH)
         self._grouped = 0
@@ -41,7 +42,7 @@ class Committer:
         self._thread.start()
 
     def put(self, write: Write) -> None:
-        """Have `write` carried out; returns at once unless thousands wait. Raises `RunFolderError`."""
+        """Have `write` carried out; waits at most `patience_s` where thousands wait. Raises `RunFolderError`."""
         self._enqueue(write)
 
     def flush(self) -> None:
@@ -66,9 +67,9 @@ class Committer:
     def _enqueue(self, item: Write | threading.Event) -> None:
         self._raise_failure()
         try:
-            self._queue.put(item, timeout=_PATIENCE_S)
+            self._queue.put(item, timeout=self._patience_s)
         except queue.Full:
-            raise unwritable(self._path, f"the disk took no record for {_PATIENCE_S:.0f} s") from None
+            raise unwritable(self._path, f"the disk took no record for {self._patience_s:.0f} s") from None
 
     # -- the thread --------------------------------------------------------------------------------------------
 

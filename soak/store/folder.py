@@ -18,6 +18,7 @@ from typing import Self
 
 from soak.errors import RunFolderError
 from soak.facts import Manifest
+from soak.store.committer import PATIENCE_S
 from soak.store.history import History
 from soak.store.lock import RunLock
 from soak.store.manifest_file import read_manifest, write_manifest
@@ -117,11 +118,15 @@ class RunFolder:
             write_manifest(self._path / _MANIFEST, manifest)
         self._manifest = manifest
 
-    def writer(self) -> HistoryWriter:
-        """Take the run for writing; raises `RunFolderError` if another writer has it or it cannot be written."""
+    def writer(self, patience_s: float = PATIENCE_S) -> HistoryWriter:
+        """
+        Take the run for writing; raises `RunFolderError` if another writer has it or it cannot be written.
+
+        `patience_s`: how long a call may wait for a disk that takes nothing, before that record is refused.
+        """
         self._lock.take()
         try:
-            return HistoryWriter(self._path / _HISTORY, self._lock)
+            return HistoryWriter(self._path / _HISTORY, self._lock, patience_s)
         except sqlite3.Error as error:
             self._lock.release()
             raise unwritable(self._path / _HISTORY, error) from error

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from soak.errors import RunFolderError
 from soak.facts import EngineSample, Event, Message, Node, Record, Started, TurnKey, clean, digest_of
-from soak.store.committer import Committer, Write
+from soak.store.committer import PATIENCE_S, Committer, Write
 from soak.store.encoding import pack, to_json
 from soak.store.history import key_values, starts_and_ends
 from soak.store.lock import RunLock
@@ -30,7 +30,7 @@ class HistoryWriter:
     refused with `RunFolderError` on the spot and harms nothing.
     """
 
-    def __init__(self, database: Path, lock: RunLock) -> None:
+    def __init__(self, database: Path, lock: RunLock, patience_s: float = PATIENCE_S) -> None:
         """Expects `lock` to be taken; `close` releases it. Raises `sqlite3.Error`."""
         connection = connect_to_write(database)
         self._database = database
@@ -42,7 +42,7 @@ class HistoryWriter:
         except sqlite3.Error:
             connection.close()
             raise
-        self._committer = Committer(database, connection)
+        self._committer = Committer(database, connection, patience_s)
 
     @property
     def failed(self) -> RunFolderError | None:

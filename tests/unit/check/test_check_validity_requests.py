@@ -83,3 +83,28 @@ def test_clamps_by_another_context_are_left_to_the_warning() -> None:
     assert compare(first, arm("b", other, of=short, clamped=True)).invalid == []
     assert len(compare(first, arm("b", other, of=short)).invalid) == 1
     assert len(compare(first, arm("b", other, of=same, clamped=True)).invalid) == 1
+
+
+def live(name: str) -> Manifest:
+    """The manifest of a proxied run."""
+    return manifest((name,), replay="proxy")
+
+
+def test_live_traffic_that_went_another_way_is_compared_unpaired() -> None:
+    """Where two proxied runs were not asked the same, all their turns are compared, unpaired, and it is said."""
+    found = compare(arm("a", of=live("a")), arm("b", {7: "other"}, of=live("b")))
+    assert (found.pairs, found.invalid) == (0, [])
+    assert found.classes["error"].baseline.turns == found.classes["error"].candidate.turns == 40
+    assert any("compared unpaired" in note for note in found.notes)
+
+
+def test_live_traffic_that_was_asked_the_same_is_paired() -> None:
+    """Two proxied runs in which every shared turn was the same request are paired like replays."""
+    found = compare(arm("a", of=live("a")), arm("b", of=live("b")))
+    assert (found.pairs, found.invalid) == (40, [])
+
+
+def test_live_traffic_is_not_compared_with_a_replay() -> None:
+    """A proxied run and a replay void the comparison by name."""
+    found = compare(arm("a", of=live("a")), arm("b"))
+    assert "different modes of replay: proxy and recorded" in found.invalid

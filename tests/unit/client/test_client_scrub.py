@@ -6,7 +6,7 @@ import pytest
 from fakes import Answer, Call, FakeServer, status, stream
 
 from soak.classify import Context, TurnJudge, judge
-from soak.client import Exchange, Request, Target, WireClient
+from soak.client import Exchange, Request, Scrub, Target, WireClient
 from soak.client.sdk import SdkClient
 
 Make = Callable[..., Request]
@@ -92,3 +92,10 @@ async def test_both_paths_scrub(fake: FakeServer, request_for: Make, client_clas
         exchange = await client.exchange(request_for(), lambda chunk: False)
     assert exchange.observation.error == "HTTP 418: bad ***"
     assert LONG.encode() not in exchange.raw
+
+
+def test_what_is_asked_loses_real_keys_and_no_words() -> None:
+    """A key of 16 characters goes from a request's text; a placeholder such as `anything` is a word and stays."""
+    assert Scrub(api_key="anything", basic=None).asked(b'"do anything"') == b'"do anything"'
+    long = Scrub(api_key=None, basic=None, others=("sk-0123456789abcdef",))
+    assert long.asked(b'"key sk-0123456789abcdef!"') == b'"key ***!"'

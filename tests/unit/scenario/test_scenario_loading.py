@@ -240,3 +240,9 @@ def test_an_override_that_nests_without_end_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ScenarioError, match="cannot be used") as caught:
         load_scenario(path, {"extra_body." + "a." * 1500 + "b": "1"})
     assert any("at most 17 words" in problem for problem in caught.value.problems)
+
+
+def test_live_traffic_is_no_scenario_of_a_replay(tmp_path: Path) -> None:
+    """`replay: proxy` marks what the proxy has kept and cannot be run."""
+    (problem,) = problems_of(MINIMAL + "replay: proxy\n", tmp_path)
+    assert "proxy is no way to replay" in problem

@@ -1,0 +1,123 @@
+"""The body of a request that is passed on → what was asked, as far as history and classifiers need it."""
+
+import re
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from soak.facts import Episode, Message, digest_of, make_episode, text_of
+from soak.importers.messages import read_message
+from soak.importers.reading import UnreadableError, parse_json
+from soak.importers.requests import PARAMETERS, tools_of
+from soak.importers.tally import Tally
+from soak.importers.values import chosen
+
+Door = Literal["chat/completions", "completions"]
+
+_DOORS: dict[str, Door] = {"chat/completions": "chat/completions", "completions": "completions"}
+_API_PATH = re.compile(r"(?:/[^?#]*)?/v\d+/(?P<door>chat/completions|completions)/?(?:\?.*)?")
+_NOT_THE_QUESTION = frozenset({"model", "return_token_ids"})
+_MESSAGES_MAX = 20_000
+_SEED_MAX = 2**53
+
+
+class UnreadableAskError(Exception):
+    """A request that cannot be read as one turn; its words say why."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """
+    One request: its messages chained by hash as an episode without turns, and what else a turn is known by.
+
+    `max_tokens` is 0 where the request sets no limit. `request` is the digest of the body without the model's name.
+    `left_out` counts parts of messages that an episode cannot hold, by reason. `has_token_ids` says whether the client
+    itself asked for them.
+    """
+
+    door: Door
+    chain: Episode
+    max_tokens: int
+    seed: int
+    request: str
+    parameters: dict[str, Any]
+    left_out: dict[str, int]
+    has_token_ids: bool
+
+    @property
+    def prefix(self) -> str:
+        """The digest of the last message."""
+        return self.chain.nodes[-1].digest
+
+    @property
+    def prompt_text(self) -> str:
+        """The text of all messages, as `check` puts it together from the history."""
+        return "\n".join(text_of(node.message.content) for node in self.chain.nodes)
+
+
+def door_of(method: str, path: str) -> Door | None:
+    """Return which door a request goes to if its turns can be judged, else None."""
+    match = _API_PATH.fullmatch(path) if method == "POST" else None
+    return None if match is None else _DOORS[match["door"]]
+
+
+def read_asked(door: Door, body: bytes) -> Asked:
+    """Return what a request asks; raises `UnreadableAskError` where it is not one question in words."""
+    try:
+        value, _ = parse_json(body, "the request")
+    except UnreadableError as error:
+        raise UnreadableAskError(f"the body {error.why}"[:200]) from None
+    if not isinstance(value, dict):
+        raise UnreadableAskError("the body is no JSON object")
+    tally = Tally(source="")
+    messages = _messages(door, value, tally)
+    tools = tools_of(value.get("tools"), value.get("functions"), tally) if door == "chat/completions" else ()
+    return Asked(
+        door=door,
+        chain=make_episode("", messages, tools=tools, turns=[]),
+        max_tokens=_count(value.get("max_completion_tokens")) or _count(value.get("max_tokens")) or 0,
+        seed=_count(value.get("seed")) or 0,
+        request=digest_of({name: item for name, item in value.items() if name not in _NOT_THE_QUESTION}),
+        parameters=chosen(value, *PARAMETERS),
+        left_out=dict(tally.dropped),
+        has_token_ids="return_token_ids" in value,
+    )
+
+
+def _messages(door: Door, value: dict[str, Any], tally: Tally) -> list[Message]:
+    if door == "completions":
+        return [_prompt(value)]
+    given = value.get("messages")
+    if not isinstance(given, list) or not given:
+        raise UnreadableAskError("the body has no messages")
+    if len(given) > _MESSAGES_MAX:
+        raise UnreadableAskError(f"the body has more than {_MESSAGES_MAX} messages")
+    read = [read_message(message, i, tally) for i, message in enumerate(given)]
+    messages = [message for message in read if message is not None]
+    if not messages:
+        raise UnreadableAskError("none of its messages can be read")
+    return messages
+
+
+def _prompt(value: dict[str, Any]) -> Message:
+    """Return the prompt of the completions API as a message; only one that is plain text can be judged."""
+    prompt = value.get("prompt")
+    if isinstance(prompt, list) and len(prompt) == 1:
+        prompt = prompt[0]
+    if not isinstance(prompt, str):
+        raise UnreadableAskError("the prompt is not one text")
+    if value.get("suffix") or value.get("echo"):
+        raise UnreadableAskError("the answer is to be an insertion or to repeat the prompt")
+    return Message(role="user", content=prompt)
+
+
+def _count(value: Any) -> int | None:
+    known = isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _SEED_MAX
+    return value if known else None
+
+
+def with_token_ids(body: bytes, asked: Asked) -> bytes:
+    """Return the body with `return_token_ids` put before all else, every other byte as it was."""
+    if asked.has_token_ids:
+        return body
+    head, brace, rest = body.partition(b"{")
+    return head + brace + b'"return_token_ids":true,' + rest

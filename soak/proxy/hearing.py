@@ -1,0 +1,211 @@
+"""
+One exchange as it is overheard: the bytes that went to the client, through the parser and the judge of the replay.
+
+The client's `Stream` folds what is read and `TurnJudge` judges it chunk by chunk, as in a replay; only what comes
+before them differs: an answer may be compressed, and need not be streamed. What cannot be laid at the server's door
+(the client hung up, soak was stopped) leaves the turn indeterminate, unless its class was certain by then.
+"""
+
+import zlib
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from soak.classify import Context, Settings, TurnJudge
+from soak.client import ANSWER_LIMIT_BYTES, Request, Scrub, Stream, refusal_words
+from soak.client.events import ChatEvent, Choice, Delta, NotAnEventError, decode_event
+from soak.client.fold import Closed
+from soak.facts import Chunk, Deadlines, Judgement, Observation, Record, Retries, Signal, TurnKey
+from soak.proxy.asked import Asked
+
+_REFUSAL_LIMIT_BYTES = 64 * 1024
+_UNPACKED = frozenset({"gzip", "x-gzip", "deflate"})
+
+
+class _OverheardStream(Stream):
+    """A stream whose events may be whole answers, or answers of the completions API."""
+
+    def take(self, event: ChatEvent, at: float) -> None:
+        """Take one event; what stands in place of a delta is one."""
+        for choice in event.choices or ():
+            if choice.delta is None:
+                choice.delta = _delta_of(choice)
+        super().take(event, at)
+
+
+def _delta_of(choice: Choice) -> Delta | None:
+    if isinstance(choice.text, str):
+        return Delta(content=choice.text)
+    if choice.message is None:
+        return None
+    return msgspec.convert(choice.message, Delta)
+
+
+class Hearing:
+    """
+    Takes one answer in: `head`, then `feed` for each read, then one of `end`, `broken`, `unanswered`, `left`.
+
+    `record` is what it came to, `raw` the bytes that prove it. None of the methods raises.
+    """
+
+    def __init__(
+        self, key: TurnKey, asked: Asked, settings: Settings, scrub: Scrub, signalled: Callable[[TurnKey, Signal], None]
+    ) -> None:
+        self.key = key
+        context = Context(prompt_text=asked.prompt_text, tools=asked.chain.tools, max_tokens=asked.max_tokens)
+        self._judge = TurnJudge(context, settings)
+        self._scrub = scrub
+        self._signalled = signalled
+        request = Request(
+            key=key, body={}, session="", deadlines=Deadlines(), retries=Retries(), max_tokens=asked.max_tokens
+        )
+        self._stream = _OverheardStream(request, self._sink, scrub)
+        self._looping = self._deaf = False
+        self._whole: list[bytes] | None = None
+        self._whole_bytes = 0
+        self._unpacker: Any = None
+        self._unheard: str | None = None
+        self.crash: str | None = None
+
+    @property
+    def begun_s(self) -> float:
+        """When the request was sent, in stopwatch seconds."""
+        return self._stream.sent_at
+
+    @property
+    def reached(self) -> bool:
+        """Whether the server answered at all."""
+        return self._stream.status is not None
+
+    def head(self, status: int, headers: dict[str, str]) -> None:
+        """Take status and headers (names in lower case)."""
+        self._stream.head(status, headers)
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if status != 200 or kind != "text/event-stream":
+            self._whole = []
+        coding = headers.get("content-encoding", "identity").strip().lower()
+        if coding in _UNPACKED:
+            self._unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        elif coding not in ("identity", ""):
+            self._unheard = f"the answer is compressed ({coding[:20]}), and was passed on unread"
+
+    def feed(self, data: bytes, at: float) -> None:
+        """Take one read made at `at` (stopwatch seconds)."""
+        if self._unheard is None and self._stream.closed is None:
+            self._guarded(lambda: self._take(self._unpacked(data), at))
+
+    def end(self, at: float) -> None:
+        """Take the clean end of the answer."""
+        if self._unheard is None and self._stream.closed is None:
+            self._guarded(lambda: self._end(at))
+
+    def broken(self, why: str) -> None:
+        """Take it that the answer broke off on the server's side."""
+        self._stream.close("broken", why)
+
+    def unanswered(self, why: str, *, taken: bool) -> None:
+        """Take it that no answer came."""
+        self._stream.taken = taken
+        self._stream.close("broken", why)
+
+    def left(self, why: str) -> None:
+        """Take it that the exchange was ended by neither side's fault but by the client's leaving, or by us."""
+        if self._stream.closed is not None or self._unheard is not None:
+            return
+        if self._looping:
+            self._stream.close("cut")  # its class is certain, and its length a lower bound
+        elif self._stream.fold.finish_reason is not None:
+            self._stream.close("end")
+        else:
+            self._unheard = f"{why} after {self._stream.fold.chunks} chunks"
+
+    # -- what it came to ---------------------------------------------------------------------------------------
+
+    def record(self, at: float, loop_lag_ms: float) -> Record:
+        """Return the end of the turn, recorded at `at` (UTC epoch seconds)."""
+        if self._unheard is not None:
+            return Record(key=self.key, outcome="indeterminate", at=at, reason=self._unheard)
+        observation = self._observation(loop_lag_ms)
+        return Record(
+            key=self.key, outcome="finished", at=at, observation=observation, judgement=self._judged(observation)
+        )
+
+    @property
+    def raw(self) -> bytes:
+        """The bytes of the answer as they passed (unpacked), without keys; bounded as in a replay."""
+        return self._scrub.raw(self._stream.raw.joined())
+
+    def _observation(self, loop_lag_ms: float) -> Observation:
+        stream = self._stream
+        observation = stream.exchange((stream.attempt(),), loop_lag_ms).observation
+        if self._whole is None:
+            return observation
+        return msgspec.structs.replace(observation, ttft_ms=None, max_gap_ms=None)
+
+    def _judged(self, observation: Observation) -> Judgement | None:
+        try:
+            return self._judge.finish(observation)
+        except Exception as crash:  # the answer is kept, and can be judged again
+            self.crash = f"{type(crash).__name__}: {str(crash)[:200]}"
+            return None
+
+    # -- bytes in ----------------------------------------------------------------------------------------------
+
+    def _guarded(self, take: Callable[[], None]) -> None:
+        """Do one step; what the server does wrong is an ending, what we do wrong ends the hearing and nothing else."""
+        try:
+            take()
+        except (zlib.error, NotAnEventError, msgspec.ValidationError, RecursionError) as error:
+            self._stream.close("malformed", str(error)[:300])
+        except Exception as crash:
+            self.crash = f"{type(crash).__name__}: {str(crash)[:200]}"
+            self._unheard = "soak could not read the answer"
+
+    def _unpacked(self, data: bytes) -> bytes:
+        if self._unpacker is None:
+            return data
+        unpacked: bytes = self._unpacker.decompress(data, ANSWER_LIMIT_BYTES + 1)
+        return unpacked
+
+    def _take(self, data: bytes, at: float) -> None:
+        if self._whole is None:
+            self._stream.feed(data, at)
+            return
+        self._whole_bytes += len(data)
+        if self._whole_bytes <= ANSWER_LIMIT_BYTES:
+            self._whole.append(data)
+        else:
+            self._stream.close("too_large", f"the answer passed {ANSWER_LIMIT_BYTES} bytes")
+
+    def _end(self, at: float) -> None:
+        if self._whole is None:
+            self._stream.end(at)
+            return
+        body = b"".join(self._whole)
+        self._whole = []
+        self._stream.raw.add(body)
+        if self._stream.status != 200:
+            self._stream.close("http_error", refusal_words(self._stream.status or 0, body[:_REFUSAL_LIMIT_BYTES]))
+            return
+        event, clean_json = decode_event(body)
+        if not clean_json:
+            self._stream.fold.defects["repaired_json"] = None
+        self._stream.take(event, at)
+        self._stream.fold.done = True  # one JSON document that parses has come to its end
+        self._close("end", at)
+
+    def _close(self, closed: Closed, at: float) -> None:
+        self._stream.close(closed)
+        self._stream.ended_at = at
+
+    def _sink(self, chunk: Chunk) -> bool:
+        """Show one chunk to the judge; nothing is ever cut for what it says."""
+        try:
+            signal = None if self._deaf else self._judge.push(chunk)
+        except Exception:
+            signal, self._deaf = None, True  # `finish` reads the whole answer again, and says so if it crashes too
+        if signal is not None:
+            self._looping = self._looping or signal.certain
+            self._signalled(self.key, signal)
+        return False
