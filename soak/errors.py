@@ -5,6 +5,7 @@ Every error `soak` tells a person about: one tree, each with an exit code and th
     ├── UsageError            2   the command line cannot be carried out as written
     ├── InputError            4   a file given to us is wrong
     │   ├── ScenarioError         a scenario: all its problems at once
+    │   ├── BuildFileError        a build file: all its problems at once
     │   ├── CorpusError           a corpus folder or one of its lines
     │   └── TranscriptError       a foreign transcript or a JSONL of answers
     ├── EngineError           5   the engine is not available
@@ -49,6 +50,14 @@ class InputError(SoakError):
 
 class ScenarioError(InputError):
     """A scenario cannot be used; `problems` lists all that is wrong with it, each with its line."""
+
+    def __init__(self, what: str, *, problems: tuple[str, ...], hint: str) -> None:
+        super().__init__(what, why="; ".join(problems), hint=hint)
+        self.problems = problems
+
+
+class BuildFileError(InputError):
+    """A build file cannot be used; `problems` lists all that is wrong with it, each with its line."""
 
     def __init__(self, what: str, *, problems: tuple[str, ...], hint: str) -> None:
         super().__init__(what, why="; ".join(problems), hint=hint)

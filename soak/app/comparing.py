@@ -9,6 +9,7 @@ import msgspec
 
 from soak.app.judging import conversation_facts, judge_again, summary_of_history
 from soak.check import ArmHistory, Stated, TurnFact, compare, final_turns
+from soak.check.environment import again_finding
 from soak.check.gates import judge_gates
 from soak.errors import UsageError
 from soak.facts import Comparison, Condition, Gate, Judgement, Record, Summary, TurnKey
@@ -63,8 +64,10 @@ def compare_runs(
     not two arms; `RunFolderError` for a damaged run.
     """
     conditions = [parse_condition(text) for text in fail_on]
-    sides = _both_arms(baseline) if candidate is None else (_only_arm(baseline), _only_arm(candidate))
-    return compare_arms(*sides, stated, conditions=conditions)
+    if candidate is not None:
+        return compare_arms(_only_arm(baseline), _only_arm(candidate), stated, conditions=conditions)
+    first, second, again = _both_arms(baseline)
+    return compare_arms(first, second, stated, conditions=conditions, again=again)
 
 
 def compare_arms(
@@ -73,21 +76,35 @@ def compare_arms(
     stated: Stated | None = None,
     *,
     conditions: Sequence[Condition] = (),
+    again: StoredArm | None = None,
 ) -> Compared:
-    """Return the comparison of two arms that were read before."""
-    comparison, gates = judge_gates(compare(baseline.history, candidate.history, stated), conditions)
+    """Return the comparison of two arms that were read before; `again` is the first of an ABA run once more."""
+    found = compare(baseline.history, candidate.history, stated)
+    if again is not None:
+        found = _with_again(found, compare(baseline.history, again.history, stated))
+    comparison, gates = judge_gates(found, conditions)
     return Compared(comparison=comparison, gates=gates, baseline=baseline, candidate=candidate)
 
 
-def _both_arms(path: Path) -> tuple[StoredArm, StoredArm]:
+def _with_again(comparison: Comparison, first_again: Comparison) -> Comparison:
+    """Add what the repetition of an ABA run shows: a warning where the machine drifted, else a note."""
+    drifted, text = again_finding(first_again)
+    if drifted:
+        return msgspec.structs.replace(comparison, warnings=[text, *comparison.warnings])
+    return msgspec.structs.replace(comparison, notes=[text, *comparison.notes])
+
+
+def _both_arms(path: Path) -> tuple[StoredArm, StoredArm, StoredArm | None]:
     arms = arms_of(path)
+    if len(arms) == 3 and arms[0].history.manifest.arm_order == "ABA":
+        return arms[0], arms[1], arms[2]
     if len(arms) != 2:
         raise UsageError(
             f"{path} cannot be compared with itself",
             why=f"it has {len(arms)} arm",
             hint="give two runs: soak compare A B",
         )
-    return baseline_first(*arms)
+    return (*baseline_first(*arms), None)
 
 
 def baseline_first(first: StoredArm, second: StoredArm) -> tuple[StoredArm, StoredArm]:

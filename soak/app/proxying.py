@@ -19,7 +19,7 @@ from soak.app.judging import classifier_fingerprint, summary_of
 from soak.app.limits import make_room_for_streams
 from soak.app.run import environment, new_folder
 from soak.app.serving import serve
-from soak.app.sides import DEFAULT_ARM, LOCAL_NAME
+from soak.app.sides import DEFAULT_ARM
 from soak.check import scenario_of
 from soak.classify import DEFAULTS
 from soak.client import Desk, LoopLag, Passage, Target, survey
@@ -37,7 +37,7 @@ from soak.facts import (
     digest_of,
 )
 from soak.importers import refuse_taken, write_corpus
-from soak.launch import Progress, RunningServer
+from soak.launch import LOCAL_NAME, Progress, RunningServer
 from soak.proxy import BODY_LIMIT_BYTES, PATIENCE_S, Proxy, Recorder, Recording, recording_of
 from soak.scenario import threshold_problem
 from soak.scrape import parse_metrics, poll

@@ -1,22 +1,25 @@
 """`soak resume`: go on where a killed, crashed or interrupted run stopped; nothing lost, nothing done twice."""
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from soak.app.audience import Audience, Opening
+from soak.app.audience import Audience
+from soak.app.course import Course, Earlier
 from soak.app.judging import classifier_fingerprint, summary_of
-from soak.app.run import RunResult, corpus_for, run_loop
-from soak.app.sides import ArmSpec, Side, open_sides
-from soak.app.sitting import Sitting, decider_of
+from soak.app.order import Phase
+from soak.app.run import RunResult, corpus_for, note_sides, run_loop, used_s_of
+from soak.app.sides import ArmSpec, Side, arm_spec, open_sides
+from soak.app.sitting import ARMS_DONE, decider_of
 from soak.check import Decider, scenario_of
 from soak.classify import DEFAULTS
 from soak.errors import CorpusError, TargetError, UsageError
-from soak.facts import ArmCard, Event, Manifest, Scenario, TurnKey
+from soak.facts import ArmCard, Event, Manifest, Scenario
 from soak.importers import Corpus
-from soak.plan import make_plan
-from soak.replay import PastTurn, RealClock, Tally
+from soak.plan import Plan, make_plan
+from soak.replay import RealClock, Tally
 from soak.store import History, RunFolder, close_open_starts
 
 _SAME_BUILD = (
@@ -50,19 +53,61 @@ def resume(path: Path, *, target: str | None, api_key: str | None, audience: Aud
         )
     corpus = same_corpus(manifest)
     specs = _specs(manifest, target)
-    with open_sides(
-        specs,
+    plan = make_plan(scenario, corpus.episodes, [card.name for card in manifest.arms])
+    goes_on = _GoingOn(folder, plan)
+    Course(
         scenario=scenario,
-        model=None,
-        api_key=api_key,
-        log_folder=path,
+        plan=plan,
+        phases=_left_of(phases_of_run(manifest, specs), folder),
         audience=audience,
-        begun_with={card.name: card for card in manifest.arms},
-    ) as sides:
-        for card, side in zip(manifest.arms, sides, strict=True):
-            _refuse_other_build(card, side)
-        _go_on(folder, scenario, corpus, sides, audience)
+        open_phase=lambda phase: open_sides(
+            phase,
+            scenario=scenario,
+            model=None,
+            api_key=api_key,
+            log_folder=path,
+            audience=audience,
+            begun_with={card.name: card for card in manifest.arms if card.capabilities is not None},
+        ),
+        begin=goes_on.begin,
+        sit=run_loop,
+        corpus_path=Path(corpus.card.path),
+    ).follow()
     return RunResult(folder=path, summary=summary_of(folder))
+
+
+def phases_of_run(manifest: Manifest, specs: tuple[ArmSpec, ...]) -> tuple[Phase, ...]:
+    """Return which arms of a run that was begun are up at a time."""
+    return (specs,) if manifest.arm_order == "together" else tuple((spec,) for spec in specs)
+
+
+def _left_of(phases: tuple[Phase, ...], folder: RunFolder) -> tuple[Phase, ...]:
+    """Return the phases that did not come to their end, and in any case the last one, which ends the run."""
+    with folder.history() as history:
+        over = {arm for event in history.events() if event.kind == ARMS_DONE for arm in event.data.get("arms", ())}
+    left = [phase for phase in phases if not {spec.name for spec in phase} <= over]
+    return tuple(left) or phases[-1:]
+
+
+class _GoingOn:
+    """Takes up the run folder when the first phase is up: closes what was broken off, and says what is done."""
+
+    def __init__(self, folder: RunFolder, plan: Plan) -> None:
+        self._folder = folder
+        self._plan = plan
+        self._earlier: Earlier | None = None
+
+    def begin(self, sides: tuple[Side, ...]) -> tuple[RunFolder, Earlier]:
+        """Return the folder of the run, and what these sides go on from; raises `TargetError` for another build."""
+        cards = {card.name: card for card in self._folder.manifest.arms}
+        for side in sides:
+            _refuse_other_build(cards[side.name], side)
+        note_sides(self._folder, tuple(side for side in sides if cards[side.name].capabilities is None))
+        if self._earlier is None:
+            self._earlier = _taken_up(self._folder, self._plan)
+        else:
+            self._earlier = replace(self._earlier, used_s=used_s_of(self._folder))
+        return self._folder, self._earlier
 
 
 def same_corpus(manifest: Manifest) -> Corpus:
@@ -83,7 +128,14 @@ def _specs(manifest: Manifest, target: str | None) -> tuple[ArmSpec, ...]:
         raise UsageError(
             "--target is for runs with one arm", why=f"this one has {len(manifest.arms)}", hint="leave it out"
         )
-    return tuple(ArmSpec(name=card.name, target=target or card.given_target) for card in manifest.arms)
+    return tuple(_spec(card, target) for card in manifest.arms)
+
+
+def _spec(card: ArmCard, target: str | None) -> ArmSpec:
+    """Return the arm as it was begun: by the build file in the manifest, for the one it came from may have changed."""
+    if target is not None or card.recipe is None:
+        return arm_spec(card.name, target or card.given_target)
+    return ArmSpec(name=card.name, target=card.given_target, build=card.recipe)
 
 
 def _refuse_other_build(card: ArmCard, side: Side) -> None:
@@ -104,10 +156,10 @@ def _refuse_other_build(card: ArmCard, side: Side) -> None:
         )
 
 
-def _go_on(folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[Side, ...], audience: Audience) -> None:
-    plan = make_plan(scenario, corpus.episodes, [side.name for side in sides])
-    clock, decider = RealClock(), decider_of(plan)
-    _forget_other_classifier(folder, scenario)
+def _taken_up(folder: RunFolder, plan: Plan) -> Earlier:
+    """Close what was in flight when soak was stopped, record that the run goes on, and return what is done."""
+    decider = decider_of(plan)
+    _forget_other_classifier(folder, plan.scenario)
     with folder.writer() as writer:
         closed = close_open_starts(writer, time.time(), "soak was stopped while the answer was streaming")
         writer.flush()
@@ -115,51 +167,18 @@ def _go_on(folder: RunFolder, scenario: Scenario, corpus: Corpus, sides: tuple[S
             done, starts, used_s = frozenset(history.done()), history.start_counts(), history.active_s()
             tally, over = _tally_of(history, decider), frozenset(end.key for end in history.conversation_ends())
         text = f"{len(done)} turns done, {len(closed)} were in flight and are offered again"
-        event = Event(at=clock.wall(), kind="resumed", text=text, data={"done": len(done), "closed": len(closed)})
+        event = Event(at=RealClock().wall(), kind="resumed", text=text, data={"done": len(done), "closed": len(closed)})
         writer.event(event)
-        audience.opening(
-            Opening(
-                folder=folder.path,
-                scenario=scenario,
-                manifest=folder.manifest,
-                planned_turns=plan.size[0] * len(sides) if plan.size else None,
-                used_s=used_s,
-                done=len(done),
-            )
-        )
-        audience.event(event)
-        past = folder.history()
-        try:
-            run_loop(
-                Sitting(
-                    scenario=scenario,
-                    plan=plan,
-                    sides=sides,
-                    writer=writer,
-                    audience=audience,
-                    clock=clock,
-                    done=done,
-                    over=over,
-                    past=lambda key: past_turn(past, key),
-                    starts=starts,
-                    used_s=used_s,
-                    tally=tally,
-                    decider=decider,
-                    corpus_path=Path(corpus.card.path),
-                )
-            )
-        finally:
-            past.close()
-            audience.closing()
-
-
-def past_turn(history: History, key: TurnKey) -> PastTurn | None:
-    """Return how a turn was finished or skipped, and the prefix it had; None if it has not come to that."""
-    record = history.final_of(key)
-    if record is None:
-        return None
-    started = history.started(key)
-    return PastTurn(None if started is None else started.prefix, record)
+    return Earlier(
+        done=done,
+        over=over,
+        starts=starts,
+        used_s=used_s,
+        tally=tally,
+        decider=decider,
+        resumed=True,
+        news=(event,),
+    )
 
 
 def _forget_other_classifier(folder: RunFolder, scenario: Scenario) -> None:

@@ -6,7 +6,7 @@ import secrets
 import sys
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -15,16 +15,17 @@ import uvloop
 
 from soak import __version__
 from soak.app.agent.carrier import refuse_if_unable, tasks_corpus
-from soak.app.audience import Audience, Opening
+from soak.app.audience import Audience
+from soak.app.course import Course, Earlier
 from soak.app.judging import classifier_fingerprint, summary_of
 from soak.app.limits import make_room_for_streams
-from soak.app.sides import ArmSpec, Side, open_sides
+from soak.app.order import Phase, WantedOrder, order_of, phases_of
+from soak.app.sides import ArmSpec, Side, card_to_come, open_sides, refuse_two_tool_modes
 from soak.app.sitting import Sitting, decider_of, sit
 from soak.classify import DEFAULTS
-from soak.facts import Manifest, Scenario, Summary
+from soak.facts import ArmOrder, Manifest, Scenario, Summary
 from soak.importers import Corpus, find_corpus, find_tasks, load_corpus
 from soak.plan import Plan, make_plan, plan_digest
-from soak.replay import RealClock
 from soak.scenario import Loaded, find_scenario, load_scenario
 from soak.store import RunFolder
 
@@ -41,6 +42,7 @@ class RunOrder:
     model: str | None = None
     api_key: str | None = field(default=None, repr=False)
     folder: Path | None = None
+    arm_order: WantedOrder = "auto"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,17 +60,25 @@ class Prepared:
     loaded: Loaded
     corpus: Corpus
     plan: Plan
+    arm_order: ArmOrder
+    phases: tuple[Phase, ...]
 
 
 def prepare_run(order: RunOrder) -> Prepared:
-    """Read and check the scenario and its corpus; raises `ScenarioError`, `CorpusError`."""
+    """
+    Read and check the scenario, its corpus and the arms' order.
+
+    Raises `ScenarioError`, `CorpusError`, `UsageError`.
+    """
     loaded = load_scenario(
         find_scenario(order.scenario), order.overrides, known_classify=[field.name for field in fields(DEFAULTS)]
     )
     corpus = corpus_for(loaded.scenario, loaded.scenario.corpus)
-    return Prepared(
-        loaded=loaded, corpus=corpus, plan=make_plan(loaded.scenario, corpus.episodes, [arm.name for arm in order.arms])
-    )
+    arm_order = order_of(order.arm_order, order.arms, loaded.scenario.budget)
+    phases = phases_of(arm_order, order.arms)
+    names = [arm.name for phase in phases for arm in phase]
+    plan = make_plan(loaded.scenario, corpus.episodes, names)
+    return Prepared(loaded=loaded, corpus=corpus, plan=plan, arm_order=arm_order, phases=phases)
 
 
 def corpus_for(scenario: Scenario, name_or_path: str) -> Corpus:
@@ -89,17 +99,59 @@ def run(order: RunOrder, audience: Audience, prepared: Prepared | None = None) -
         refuse_if_unable(prepared.loaded.scenario, Path(prepared.corpus.card.path))
     path = order.folder or new_folder(prepared.loaded.scenario.name)
     RunFolder.refuse_taken(path)
-    with open_sides(
-        order.arms,
+    beginning = _Beginning(path, prepared)
+    folder = Course(
         scenario=prepared.loaded.scenario,
-        model=order.model,
-        api_key=order.api_key,
-        log_folder=path,
+        plan=prepared.plan,
+        phases=prepared.phases,
         audience=audience,
-    ) as sides:
-        folder = RunFolder.create(path, manifest_of(prepared, sides))
-        _sit(folder, prepared, sides, audience)
+        open_phase=lambda phase: open_sides(
+            phase,
+            scenario=prepared.loaded.scenario,
+            model=order.model,
+            api_key=order.api_key,
+            log_folder=path,
+            audience=audience,
+        ),
+        begin=beginning.begin,
+        sit=run_loop,
+        corpus_path=Path(prepared.corpus.card.path),
+    ).follow()
     return RunResult(folder=path, summary=summary_of(folder))
+
+
+class _Beginning:
+    """Makes the run folder when the first phase is up, and notes the arms of later ones in its manifest."""
+
+    def __init__(self, path: Path, prepared: Prepared) -> None:
+        self._path = path
+        self._prepared = prepared
+        self._folder: RunFolder | None = None
+        self._earlier = Earlier(decider=decider_of(prepared.plan))
+
+    def begin(self, sides: tuple[Side, ...]) -> tuple[RunFolder, Earlier]:
+        """Return the folder of the run, and what these sides go on from."""
+        if self._folder is None:
+            self._folder = RunFolder.create(self._path, manifest_of(self._prepared, sides))
+        else:
+            note_sides(self._folder, sides)
+            self._earlier = replace(self._earlier, used_s=used_s_of(self._folder))
+        return self._folder, self._earlier
+
+
+def note_sides(folder: RunFolder, sides: tuple[Side, ...]) -> None:
+    """Put the cards of arms that have just been started into the manifest; raises `TargetError` if they do not fit."""
+    new = {side.name: side.card for side in sides}
+    cards = tuple(new.get(card.name, card) for card in folder.manifest.arms)
+    refuse_two_tool_modes({card.name: card.tool_mode for card in cards if card.capabilities is not None})
+    if cards != folder.manifest.arms:
+        folder.update_manifest(msgspec.structs.replace(folder.manifest, arms=cards))
+
+
+def used_s_of(folder: RunFolder) -> float:
+    """Return the seconds that the run has been active so far."""
+    with folder.history() as history:
+        return history.active_s()
 
 
 def new_folder(scenario: str) -> Path:
@@ -109,8 +161,9 @@ def new_folder(scenario: str) -> Path:
 
 
 def manifest_of(prepared: Prepared, sides: tuple[Side, ...]) -> Manifest:
-    """Return what is about to be run."""
+    """Return what is about to be run; an arm whose phase has still to come has a card that says no more than that."""
     scenario = prepared.loaded.scenario
+    cards = {side.name: side.card for side in sides}
     return Manifest(
         soak_version=__version__,
         created_at=time.time(),
@@ -118,10 +171,11 @@ def manifest_of(prepared: Prepared, sides: tuple[Side, ...]) -> Manifest:
         given=dict(prepared.loaded.given),
         seed=scenario.seed,
         corpus=prepared.corpus.card,
-        arms=tuple(side.card for side in sides),
+        arms=tuple(cards.get(arm.name) or card_to_come(arm) for phase in prepared.phases for arm in phase),
         plan_digest=plan_digest(scenario, prepared.corpus.card.digest, scenario.seed, prepared.plan.arms),
         environment=environment(),
         classifier=classifier_fingerprint(DEFAULTS.override(dict(scenario.classify))),
+        arm_order=prepared.arm_order,
     )
 
 
@@ -134,33 +188,6 @@ def environment() -> dict[str, str]:
         except PackageNotFoundError:
             continue
     return found
-
-
-def _sit(folder: RunFolder, prepared: Prepared, sides: tuple[Side, ...], audience: Audience) -> str:
-    with folder.writer() as writer:
-        audience.opening(
-            Opening(
-                folder=folder.path,
-                scenario=prepared.loaded.scenario,
-                manifest=folder.manifest,
-                planned_turns=prepared.plan.size[0] * len(sides) if prepared.plan.size else None,
-            )
-        )
-        try:
-            return run_loop(
-                Sitting(
-                    scenario=prepared.loaded.scenario,
-                    plan=prepared.plan,
-                    sides=sides,
-                    writer=writer,
-                    audience=audience,
-                    clock=RealClock(),
-                    decider=decider_of(prepared.plan),
-                    corpus_path=Path(prepared.corpus.card.path),
-                )
-            )
-        finally:
-            audience.closing()
 
 
 def run_loop(sitting: Sitting) -> str:

@@ -4,17 +4,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from soak.app.sides import LOCAL_NAME
-from soak.errors import UsageError
-from soak.launch import LOCAL, Progress, RunningServer, prepare, start
+from soak.launch import Progress, RunningServer, prepare, spec_of, start
+from soak.scenario import find_build
 
 
 @contextmanager
 def serve(
     build: str, *, port: int | None, log_path: Path, report: Callable[[Progress], None]
 ) -> Iterator[RunningServer]:
-    """Yield the running server of `build` and stop it afterwards; raises `UsageError`, `LaunchError`."""
-    if build != LOCAL_NAME:
-        raise UsageError(f"there is no build named {build}", why="known builds: local", hint="soak serve local")
-    with start(prepare(LOCAL, report), log_path=log_path, port=port, report=report) as server:
+    """
+    Yield the running server of `build` (a name or the path of a build file) and stop it afterwards.
+
+    Raises `BuildFileError`, `LaunchError`, and `UsageError` for a build that is a URL.
+    """
+    with start(prepare(spec_of(find_build(build)), report), log_path=log_path, port=port, report=report) as server:
         yield server

@@ -11,23 +11,35 @@ from typing import Any, Literal
 import msgspec
 
 from soak.app.audience import Audience
+from soak.app.carding import learn
 from soak.client import Desk, Target, discover
 from soak.errors import TargetError, UsageError
-from soak.facts import ArmCard, Build, Capabilities, Scenario
-from soak.launch import LOCAL, Progress, Report, RunningServer, Step, prepare, start
+from soak.facts import ArmCard, Build, Capabilities, EnvironmentCard, NamedBuild, Scenario
+from soak.launch import LOCAL_NAME, Place, Progress, Report, RunningServer, Step, cores, pin, prepare, spec_of, start
+from soak.scenario import find_build, names_a_build
 from soak.scrape import parse_metrics
 from soak.store import engine_log_path
 
-LOCAL_NAME = "local"
 DEFAULT_ARM = "candidate"
 
 
 @dataclass(frozen=True, kw_only=True)
 class ArmSpec:
-    """What the command line says of one arm: its name and `local` or a URL."""
+    """What the command line says of one arm: its name, and a URL or a build; `target` is how the user named it."""
 
     name: str
     target: str
+    build: NamedBuild | None = None
+
+    @property
+    def launched(self) -> bool:
+        """Whether soak starts its server."""
+        return self.build is not None and self.build.file.engine != "url"
+
+    @property
+    def url(self) -> str:
+        """Where the server of an arm that soak does not start is."""
+        return (self.build.file.url if self.build else None) or self.target
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +51,10 @@ class Side:
     capabilities: Capabilities
     build: Build
     tool_mode: Literal["native", "text"]
-    local: bool
+    given: str
+    recipe: NamedBuild | None = None
+    environment: EnvironmentCard | None = None
+    server: RunningServer | None = None
 
     @property
     def card(self) -> ArmCard:
@@ -47,42 +62,58 @@ class Side:
         return ArmCard(
             name=self.name,
             build=self.build,
-            given_target=LOCAL_NAME if self.local else str(self.target),
+            given_target=self.given,
             tool_mode=self.tool_mode,
             capabilities=self.capabilities,
+            recipe=self.recipe,
+            environment=self.environment,
         )
 
 
 def parse_arms(arms: list[str], target: str | None) -> tuple[ArmSpec, ...]:
     """
-    Return the arms meant by `--arm NAME=URL_OR_BUILD …` or `--target URL`; raises `UsageError` if they clash.
+    Return the arms meant by `--arm NAME=URL_OR_BUILD …` or `--target URL_OR_BUILD`; raises `UsageError` if they clash.
 
-    Without either it is the embedded local build.
+    Without either it is the embedded local build. Raises `BuildFileError` for a build that is not there or wrong.
     """
     if arms and target:
         raise UsageError("both --arm and --target were given", why="they name the same thing", hint="give one of them")
     if not arms:
-        return (ArmSpec(name=DEFAULT_ARM, target=target or LOCAL_NAME),)
-    specs = tuple(_parse_arm(text) for text in arms)
-    names = [spec.name for spec in specs]
-    if len(set(names)) < len(names) or len(specs) > 2:
+        return (arm_spec(DEFAULT_ARM, target or LOCAL_NAME),)
+    parts = [_parse_arm(text) for text in arms]
+    names = [name for name, _ in parts]
+    if len(set(names)) < len(names) or len(parts) > 2:
         raise UsageError(
             f"--arm names {', '.join(names)}",
             why="a run has one or two arms with different names",
             hint="see soak run --help",
         )
-    return specs
+    return tuple(arm_spec(name, target) for name, target in parts)
 
 
-def _parse_arm(text: str) -> ArmSpec:
+def _parse_arm(text: str) -> tuple[str, str]:
     name, _, target = text.partition("=")
     if not target or not name.isidentifier():
         raise UsageError(
             f"--arm {text} cannot be read",
-            why="it must be NAME=URL or NAME=local",
+            why="it must be NAME=URL or NAME=BUILD",
             hint="--arm baseline=http://host:8000",
         )
-    return ArmSpec(name=name, target=target)
+    return name, target
+
+
+def arm_spec(name: str, target: str) -> ArmSpec:
+    """Return the arm whose server is `target`: a URL, a build's name, or the path of a build file."""
+    is_build = names_a_build(target) or not any(mark in target for mark in ":/.")
+    return ArmSpec(name=name, target=target, build=find_build(target) if is_build else None)
+
+
+def card_to_come(spec: ArmSpec) -> ArmCard:
+    """Return the card of an arm whose server has not been started or asked yet."""
+    given = spec.target if spec.build else str(Target.parse(spec.url))
+    model = (spec.build.file.served_as or spec.build.file.model) if spec.build else None
+    build = Build(model=model or "(not asked yet)", target="(not started yet)")
+    return ArmCard(name=spec.name, build=build, given_target=given, recipe=spec.build)
 
 
 @contextmanager
@@ -104,10 +135,12 @@ def open_sides(
     Raises `LaunchError`, `TargetError`.
     """
     with ExitStack() as stack:
+        specs = tuple(replace(spec, build=pin(spec.build) if spec.build else None) for spec in specs)
+        places = _places(specs)
         servers = {
-            spec.name: stack.enter_context(_launch(spec, log_folder, audience))
+            spec.name: stack.enter_context(_launch(spec.build, places[spec.name], log_folder, spec.name, audience))
             for spec in specs
-            if spec.target == LOCAL_NAME
+            if spec.build is not None and spec.launched
         }
         sides = tuple(
             _side(
@@ -121,14 +154,26 @@ def open_sides(
             )
             for spec in specs
         )
-        _refuse_two_tool_modes(sides)
+        refuse_two_tool_modes({side.name: side.tool_mode for side in sides})
         yield sides
 
 
-def _launch(spec: ArmSpec, log_folder: Path, audience: Audience) -> RunningServer:
+def _places(specs: tuple[ArmSpec, ...]) -> dict[str, Place]:
+    """Return what of the machine each server that we start gets: an even share of the cores, GPUs of its own."""
+    builds = {spec.name: spec_of(spec.build) for spec in specs if spec.build is not None and spec.launched}
+    share, first = max(1, cores() // max(1, len(builds))), 0
+    places = {}
+    for name, build in builds.items():
+        own = tuple(range(first, first + build.devices)) if build.devices and len(builds) > 1 else None
+        first += build.devices
+        places[name] = Place(cores=share, devices=own)
+    return places
+
+
+def _launch(build: NamedBuild, place: Place, log_folder: Path, arm: str, audience: Audience) -> RunningServer:
     report = _told_to(audience)
-    prepared = prepare(LOCAL, report)
-    return start(prepared, log_path=engine_log_path(log_folder, spec.name), report=report)
+    prepared = prepare(spec_of(build), report)
+    return start(prepared, log_path=engine_log_path(log_folder, arm), report=report, place=place)
 
 
 def _told_to(audience: Audience) -> Report:
@@ -148,8 +193,9 @@ def _side(
     audience: Audience,
     card: ArmCard | None,
 ) -> Side:
-    url = server.url if server is not None else spec.target
-    target = Target.parse(url, model=card.build.model if card else model, api_key=None if server else api_key)
+    file = spec.build.file if spec.build else None
+    wanted = card.build.model if card else model or (file.served_as or file.model if file and not server else None)
+    target = Target.parse(server.url if server else spec.url, model=wanted, api_key=None if server else api_key)
     with Step("asking", _told_to(audience)) as step:
         step.say(f"what {target} is and can do")
         capabilities = asyncio.run(ask(target, speculation_hint=server.build if server else None))
@@ -160,13 +206,17 @@ def _side(
         capabilities=capabilities,
         build=_build(target, capabilities, server),
         tool_mode=card.tool_mode if card else resolve_tool_mode(scenario, capabilities),
-        local=server is not None,
+        given=spec.target if spec.build else str(target),
+        recipe=spec.build,
+        environment=asyncio.run(learn(target, capabilities, server, file)),
+        server=server,
     )
 
 
-def _refuse_two_tool_modes(sides: tuple[Side, ...]) -> None:
-    if len({side.tool_mode for side in sides}) > 1:
-        modes = ", ".join(f"{side.name} {side.tool_mode}" for side in sides)
+def refuse_two_tool_modes(modes_by_arm: Mapping[str, str]) -> None:
+    """Raise `TargetError` if two arms would be sent tool calls in different ways."""
+    if len(set(modes_by_arm.values())) > 1:
+        modes = ", ".join(f"{name} {mode}" for name, mode in modes_by_arm.items())
         raise TargetError(
             "the arms would be sent tool calls in different ways",
             why=f"{modes}: what one takes, the other refuses or leaves out of its prompt",
@@ -204,7 +254,9 @@ def resolve_tool_mode(scenario: Scenario, capabilities: Capabilities) -> Literal
 
 def _build(target: Target, capabilities: Capabilities, server: RunningServer | None) -> Build:
     if server is not None:
-        return server.build
+        told = {"model": capabilities.model, "version": capabilities.version or server.build.version}
+        engine = server.build.engine if server.build.engine != "command" else capabilities.engine
+        return msgspec.structs.replace(server.build, engine=engine, **told)
     settings = {"speculation": capabilities.speculation_on, "prefix_cache": capabilities.prefix_cache_on}
     return Build(
         engine=capabilities.engine,

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from soak.app.agent.carrier import AgentCarrier
 from soak.app.audience import Audience
+from soak.app.keeping import keeping
 from soak.app.sides import Side
 from soak.check import Allowed, Decider, live_stop
 from soak.classify import DEFAULTS
@@ -23,6 +24,12 @@ from soak.plan import Plan
 from soak.replay import Arm, Carrier, Clock, Gate, Live, Meter, PastTurn, Recorded, Replay, Switch, Tally, TurnRunner
 from soak.scrape import parse_metrics, poll
 from soak.store import HistoryWriter
+
+ARMS_DONE = "arms_done"
+"""The event that ends a sitting whose arms have had all their turns while others have still to come."""
+
+NEXT = "next"
+"""What a sitting comes to whose arms are done while others have still to come."""
 
 _STATES = {
     None: "complete",
@@ -40,7 +47,7 @@ class Sitting:
     """
     All that one sitting starts from; `done`, `over`, `past`, `starts`, `used_s`, `tally` are what earlier sittings left
     (see `replay.Replay`), and `decider` has seen their turns (None: the run does not end by its evidence).
-    `corpus_path` is where the corpus was read.
+    `corpus_path` is where the corpus was read. `more`: arms have still to come after these.
     """
 
     scenario: Scenario
@@ -57,6 +64,7 @@ class Sitting:
     tally: Tally = field(default_factory=Tally)
     decider: Decider | None = None
     corpus_path: Path = Path()
+    more: bool = False
 
     def tell(self, kind: str, text: str, arm: str | None = None, **data: object) -> None:
         """Record that something happened to the run, and say so."""
@@ -71,11 +79,11 @@ class Sitting:
 
 
 def decider_of(plan: Plan) -> Decider | None:
-    """Return what watches a run of two arms whose scenario says `decide`; None for any other."""
+    """Return what watches a run of two arms (or ABA) whose scenario says `decide`; None for any other."""
     scenario = plan.scenario
-    if scenario.decide is None or len(plan.arms) != 2:
+    if scenario.decide is None or len(plan.arms) < 2:
         return None
-    first, second = plan.arms
+    first, second = plan.arms[:2]  # a third is the first once more, which shows drift and decides nothing
     budget = scenario.budget
     seconds = (budget.hours or 0.0) * 3600 + (budget.minutes or 0.0) * 60
     return Decider(
@@ -90,7 +98,8 @@ async def sit(sitting: Sitting) -> str:
     """
     Replay until the plan or the budget is used up, the run is interrupted, a threshold stops it, or a server is lost.
 
-    Returns the state: complete, interrupted, stopped or engine_gone. Raises `RunFolderError` if history cannot be
+    Returns the state: complete, interrupted, stopped, engine_gone, or `NEXT` where more arms have to come.
+    Raises `RunFolderError` if history cannot be
     written. Whatever happens, every started turn has an end when it returns.
     """
     switch = Switch()
@@ -105,7 +114,11 @@ async def sit(sitting: Sitting) -> str:
         for arm in arms.values():
             await switch.unless_draining(_warm_up(sitting, arm))
         await stack.enter_async_context(_polling(sitting))
+        await stack.enter_async_context(keeping(sitting.sides, sitting.tell, switch))
         await _replay(sitting, arms, switch)
+    if sitting.more and switch.reason is None:
+        sitting.tell(ARMS_DONE, f"all turns sent to {', '.join(arms)}; the next arm follows", arms=list(arms))
+        return NEXT
     state = _STATES[switch.reason]
     sitting.tell("ended", state, state=state, reason=switch.reason)
     return state

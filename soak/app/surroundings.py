@@ -12,7 +12,9 @@ from typing import Literal
 import msgspec
 
 from soak.app.limits import BESIDES_STREAMS
-from soak.launch import LOCAL, cache_contents, cache_home, state_of_cache
+from soak.errors import SoakError
+from soak.launch import cache_contents, cache_home, spec_of, state_of_cache
+from soak.scenario import available_builds, find_build
 
 State = Literal["ok", "note", "problem"]
 
@@ -36,7 +38,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 def surroundings() -> list[Check]:
     """Return what is there and what is missing, on this machine, without asking anybody else."""
-    return [*_packages(), _local_build(), _cache(), _disk(), _bubblewrap(), _open_files()]
+    return [*_packages(), *_builds(), _cache(), _disk(), _bubblewrap(), _open_files()]
 
 
 def _packages() -> list[Check]:
@@ -76,9 +78,20 @@ def _extra(extra: str, names: Iterable[str]) -> Check:
     return Check(name=f"extra {extra}", state="note", text=text, fix=f"pip install 'soak[{extra}]'")
 
 
-def _local_build() -> Check:
-    cache = state_of_cache(LOCAL)
-    return Check(name="local build", state="ok" if cache.ready else "note", text=cache.text, fix=cache.fix)
+def _builds() -> list[Check]:
+    return [_build(name) for name in available_builds()]
+
+
+def _build(name: str) -> Check:
+    called = f"{name} build"
+    try:
+        build = find_build(name)
+        if build.file.engine == "url":
+            return Check(name=called, state="ok", text=f"a server at {build.file.url}")
+        cache = state_of_cache(spec_of(build))
+    except SoakError as error:
+        return Check(name=called, state="problem", text=f"{error.what}: {error.why}", fix=error.hint)
+    return Check(name=called, state="ok" if cache.ready else "note", text=cache.text, fix=cache.fix)
 
 
 def _cache() -> Check:

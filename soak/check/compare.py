@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from soak.check.cards import build_names, notes_on, same_build, same_run, versions_of, warnings_on
 from soak.check.classes import ANY_FAILURE, compare_classes
 from soak.check.conversations import compare_conversations
+from soak.check.environment import card_difference, same_arm_warning
 from soak.check.latency import compare_goodput, compare_latency
 from soak.check.noise import noise_floor
 from soak.check.pairing import ArmHistory, Pairing, invalid_reasons, pair_up, works_on_tasks
@@ -43,7 +44,8 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     classes, dependence_notes = compare_classes(pairing, terms, turns_per_s=_pace(baseline, candidate, pairing))
     notes = [*notes_on(baseline, candidate, pairing), *dependence_notes]
     clock = wall_clock(baseline, candidate, pairing, terms)
-    warnings = warnings_on(baseline, candidate)
+    cards = card_difference(baseline.card, candidate.card)
+    warnings = [*warnings_on(baseline, candidate), *same_arm_warning(cards)]
     noise = noise_floor(pairing, classes[ANY_FAILURE], clock) if same_build(baseline, candidate) else None
     tasks = compare_tasks(baseline.ends, candidate.ends) if works_on_tasks(baseline) else None
     conversations = compare_conversations(
@@ -85,6 +87,7 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         drift=compare_drift(baseline, candidate, pairing),
         noise_floor=noise,
         tasks=tasks,
+        cards=cards,
         conversations=conversations,
     )
 

@@ -38,6 +38,7 @@ from soak.facts import (
     ConversationEnd,
     Conversations,
     EngineSample,
+    EnvironmentCard,
     Event,
     Manifest,
     PlanCard,
@@ -160,6 +161,7 @@ def _measure(
     ttft, tpot, e2e = latencies(turns)
     arm = ArmSummary(
         build=card.build,
+        environment=EnvironmentCard(entries=card.environment.entries) if card.environment else None,
         valid=not valid.invalid,
         invalid_reasons=list(valid.invalid),
         turns=counts,
@@ -206,10 +208,12 @@ def _course(history: HistoryView, arm: str, turns: Sequence[TurnFact]) -> list[O
     A server that went away and an unjudged turn leave it unknown; a resume, and what passed beside turns, do not.
     """
     away = sum(event.kind == "server_down" and event.arm in (arm, None) for event in history.events)
+    deaths = [event for event in history.events if event.kind == "engine_died" and event.arm == arm]
     resumes = sorted(event.at for event in history.events if event.kind == "resumed")
     restarts = _restarts(history.samples.get(arm, ()), resumes)
     unjudged = sum(turn.outcome == "indeterminate" and turn.reason == UNJUDGED for turn in turns)
     told = (
+        (len(deaths), f"the engine died {plural(len(deaths), 'time')}; first: {deaths[0].text if deaths else ''}"),
         (away, f"the server went away {plural(away, 'time')}; turns in flight then ended as error"),
         (restarts, f"the engine was restarted {plural(restarts, 'time')} during the run"),
         (unjudged, f"{plural(unjudged, 'turn')} finished without a judgement (counted as indeterminate)"),

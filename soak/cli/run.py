@@ -9,6 +9,7 @@ import typer
 from rich.console import Console
 
 from soak.app.audience import Audience
+from soak.app.order import WantedOrder
 from soak.app.resume import resume
 from soak.app.run import RunOrder, RunResult, prepare_run, run
 from soak.app.sides import parse_arms
@@ -48,9 +49,13 @@ def run_command(
     turns: Annotated[int | None, typer.Option(help="Budget: planned turns for each arm.")] = None,
     target: Annotated[
         str | None,
-        typer.Option(help="URL of an OpenAI-compatible server, or `local`. Default: SOAK_TARGET, else local."),
+        typer.Option(help="URL of an OpenAI-compatible server, or a build. Default: SOAK_TARGET, else local."),
     ] = None,
-    arm: Annotated[list[str] | None, typer.Option(help="NAME=URL or NAME=local; twice for a comparison.")] = None,
+    arm: Annotated[list[str] | None, typer.Option(help="NAME=URL or NAME=BUILD; twice for a comparison.")] = None,
+    arm_order: Annotated[
+        WantedOrder,
+        typer.Option(help="Both servers at once, one after the other, or the first once more at the end (ABA)."),
+    ] = "auto",
     model: Annotated[str | None, typer.Option(help="Model name; default: the only one the server lists.")] = None,
     in_flight: Annotated[int | None, typer.Option(help="Conversations at once.")] = None,
     seed: Annotated[int | None, typer.Option(help="Seed of order, requests and salts.")] = None,
@@ -77,6 +82,7 @@ def run_command(
         model=model,
         api_key=os.environ.get("SOAK_API_KEY") or None,
         folder=run_dir,
+        arm_order=arm_order,
     )
     prepared = prepare_run(order)  # what is wrong with the scenario is said before anything else begins
     if plan:

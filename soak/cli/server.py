@@ -15,7 +15,7 @@ from soak.app.serving import serve
 from soak.cli.door import command, out, say
 from soak.cli.steps import StepView
 from soak.facts import encode
-from soak.launch import Progress
+from soak.launch import Death, Progress, RunningServer
 from soak.report import escape_terminal
 
 _MARKS = {"ok": "ok     ", "note": "note   ", "problem": "PROBLEM"}
@@ -28,7 +28,9 @@ def register(app: typer.Typer) -> None:
 
 
 def serve_command(
-    build: Annotated[str, typer.Argument(help="The build to start: local.")] = "local",
+    build: Annotated[
+        str, typer.Argument(help="A build's name (`soak doctor` lists them) or its file's path.")
+    ] = "local",
     port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1; default: a free one.")] = None,
     log: Annotated[Path, typer.Option(help="Where the engine's log goes.")] = Path("engine.log"),
 ) -> int:
@@ -36,11 +38,19 @@ def serve_command(
     with _steps() as report, serve(build, port=port, log_path=log, report=report) as server:
         out(server.url)
         say(f"serving {server.build.model}; log: {log}; Ctrl-C stops it")
-        while server.alive():
+        while (death := server.death()) is None or _restarted(server, death):
             time.sleep(0.5)
-        gone = server.exit_reason()
-    say(f"the server ended by itself: {gone}")
+    say(f"the server ended by itself: {death.why}")
     return 5
+
+
+def _restarted(server: RunningServer, death: Death) -> bool:
+    """Start a server that died again, if its build allows one more start, and return whether it did."""
+    if not server.may_restart:
+        return False
+    say(f"the server died after {death.served_s:.0f} s: {escape_terminal(death.why)}; it is started again")
+    say(f"it serves again after {server.restart():.0f} s")
+    return True
 
 
 def doctor_command(

@@ -6,6 +6,8 @@ Every value is a frozen `msgspec.Struct`; times are seconds (`_s`), milliseconds
 """
 
 from soak.facts.build import Build, Capabilities
+from soak.facts.build_file import VLLM_REPOSITORY, BuildFile, NamedBuild
+from soak.facts.card import CardDifference, CardEntry, CardRow, CardSource, EnvironmentCard
 from soak.facts.chunk import Chunk, ToolCallDelta
 from soak.facts.codec import canonical, clean, decode, digest_of, encode
 from soak.facts.comparison import (
@@ -58,7 +60,7 @@ from soak.facts.finding import (
 )
 from soak.facts.history import Event, Record, RecordOutline, Started
 from soak.facts.key import TurnKey
-from soak.facts.manifest import ArmCard, CorpusCard, Manifest
+from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest
 from soak.facts.observation import Attempt, Ending, Logprob, Observation, ObservationOutline, Usage
 from soak.facts.sample import EngineSample
 from soak.facts.scenario import (
@@ -115,14 +117,21 @@ __all__ = [
     "EPISODE_SCHEMA",
     "REPOSITORY_SCHEMA",
     "TASK_SCHEMA",
+    "VLLM_REPOSITORY",
     "Agent",
     "ArmCard",
+    "ArmOrder",
     "ArmSummary",
     "Attempt",
     "Band",
     "Budget",
     "Build",
+    "BuildFile",
     "Capabilities",
+    "CardDifference",
+    "CardEntry",
+    "CardRow",
+    "CardSource",
     "Chunk",
     "ClassComparison",
     "Clause",
@@ -141,6 +150,7 @@ __all__ = [
     "Drift",
     "Ending",
     "EngineSample",
+    "EnvironmentCard",
     "Episode",
     "Event",
     "Events",
@@ -158,6 +168,7 @@ __all__ = [
     "Makespan",
     "Manifest",
     "Message",
+    "NamedBuild",
     "Needed",
     "Node",
     "NoiseFloor",

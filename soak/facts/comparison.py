@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from soak.facts.card import CardDifference
 from soak.facts.summary import Spread, Verdict
 
 Result = Literal["improvement", "regression", "equivalent", "inconclusive"]
@@ -367,7 +368,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     was compared, `latency` is by "ttft_ms", "tpot_ms", "e2e_ms", `goodput` and `drift` by "baseline", "candidate".
     `noise_floor` is set where both arms ran the same build (A/A), `conversations` where the arms' own answers carried
     their conversations on; then turns are never paired, and all intervals and tests have the episode as their unit.
-    `tasks` is set where an agent worked on tasks in both.
+    `tasks` is set where an agent worked on tasks in both. `cards`: what the environment cards differ in (None: a run
+    without them).
     """
 
     schema: str = "soak.comparison/1"
@@ -397,3 +399,4 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     details: list[str] = []
     tasks: TaskComparison | None = None
     conversations: ConversationsCompared | None = None
+    cards: CardDifference | None = None

@@ -5,6 +5,8 @@ from typing import Any, Literal
 import msgspec
 
 from soak.facts.build import Build, Capabilities
+from soak.facts.build_file import NamedBuild
+from soak.facts.card import EnvironmentCard
 
 
 class CorpusCard(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,7 +23,8 @@ class ArmCard(msgspec.Struct, frozen=True, kw_only=True):
     """
     One side of a comparison: its name, build, what the target can do, and how tool calls are sent to it.
 
-    `given_target` is what the user named: a URL without credentials, or `local`.
+    `given_target` is what the user named: a URL without credentials, or a build. `recipe` is the build file as it was
+    carried out, None for a URL; `environment` is what was really running (None: not learnt, or not started yet).
     """
 
     name: str
@@ -29,6 +32,11 @@ class ArmCard(msgspec.Struct, frozen=True, kw_only=True):
     given_target: str = ""
     tool_mode: Literal["native", "text"] = "native"
     capabilities: Capabilities | None = None
+    recipe: NamedBuild | None = None
+    environment: EnvironmentCard | None = None
+
+
+ArmOrder = Literal["together", "sequential", "ABA"]
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +44,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     What was run. `scenario` is the resolved scenario as plain JSON; `given` holds what was said on the command line
     (values differing from the scenario file), kept apart from what was defaulted. `plan_digest` covers scenario, corpus
     and seed. `classifier` is the fingerprint of the classifiers that judged the turns as they ended (None: unknown).
+    `arm_order`: whether the arms ran at the same time, one after the other, or the first once more at the end (ABA).
     No field ever holds an API key.
     """
 
@@ -50,3 +59,4 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     plan_digest: str
     environment: dict[str, str] = {}
     classifier: str | None = None
+    arm_order: ArmOrder = "together"

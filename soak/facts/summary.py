@@ -5,6 +5,7 @@ from typing import Any, Literal
 import msgspec
 
 from soak.facts.build import Build
+from soak.facts.card import EnvironmentCard
 from soak.facts.conversation import ConversationLoop
 from soak.facts.finding import TurnClass
 
@@ -150,6 +151,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     `attempts` counts HTTP exchanges, `retried_turns` finished turns that took more than one.
     `conversations` is None where turns were replayed as recorded.
     `kinds`: how often each finding kind occurred. `engine`: other engine deltas (preemptions, success by reason, …).
+    `environment`: what was really running, without its list of packages (None: not learnt).
     """
 
     build: Build
@@ -178,6 +180,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     worst: list[WorstTurn] = []
     tasks: TaskCounts | None = None
     conversations: Conversations | None = None
+    environment: EnvironmentCard | None = None
 
 
 class PlanCard(msgspec.Struct, frozen=True, kw_only=True):

@@ -8,19 +8,26 @@ the only room that starts processes; each runs under a guardian (`guardian.py`) 
 
 from soak.launch.cache import CacheState, cache_home
 from soak.launch.contents import CacheEntry, cache_contents
-from soak.launch.local import LOCAL
+from soak.launch.local import LOCAL, LOCAL_NAME
+from soak.launch.machine import Place, cores
 from soak.launch.prepare import Prepared, prepare, state_of_cache
 from soak.launch.progress import Progress, Report, Step
-from soak.launch.server import RunningServer, start
+from soak.launch.recipe import spec_of
+from soak.launch.server import Death, RunningServer, start
+from soak.launch.sources import pin
 from soak.launch.spec import LaunchSpec, ModelSource, Packages
+from soak.launch.told import graphics_cards
 
 __all__ = [
     "LOCAL",
+    "LOCAL_NAME",
     "CacheEntry",
     "CacheState",
+    "Death",
     "LaunchSpec",
     "ModelSource",
     "Packages",
+    "Place",
     "Prepared",
     "Progress",
     "Report",
@@ -28,7 +35,11 @@ __all__ = [
     "Step",
     "cache_contents",
     "cache_home",
+    "cores",
+    "graphics_cards",
+    "pin",
     "prepare",
+    "spec_of",
     "start",
     "state_of_cache",
 ]

@@ -3,6 +3,7 @@ The folder `soak` in the user's cache: builds, models, their markers and locks.
 
     builds/NAME-FINGERPRINT/         one virtual environment (`venv/`) with what made it (`install.log`)
     builds/NAME-FINGERPRINT/made.json       written last, after the environment was checked; without it, it is half made
+    builds/NAME-FINGERPRINT.pins.txt        every package and version that lies in it: made again, it is made of these
     builds/NAME-FINGERPRINT/proven.json     written when a server started from it was ready for the first time
     models/NAME-HASH/                a plain checkpoint; `made.json` lists its files' hashes, sizes and times
     builds/….lock, models/….lock     held (flock) by the process that makes one, and by its helpers until they are gone
@@ -13,7 +14,7 @@ A marker is written to a file beside it, synced, and renamed, so that it is whol
 import fcntl
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
@@ -117,6 +118,36 @@ def write_marker(path: Path, marker: object) -> None:
         beside.replace(path)
     except OSError as error:
         raise unwritable(path, error) from error
+
+
+def lock_path(folder: Path) -> Path:
+    """Return where the list of what lies in an environment is kept: beside it, so that it outlives a repair."""
+    return folder.with_name(f"{folder.name}.pins.txt")
+
+
+def read_lock(folder: Path) -> str:
+    """Return the list as the text of a constraints file; empty where there is none."""
+    try:
+        with lock_path(folder).open("rb") as file:
+            return file.read(MARKER_BYTES).decode("utf-8", "replace")
+    except OSError:
+        return ""
+
+
+def write_lock(folder: Path, installed: Iterable[str]) -> None:
+    """Write the list from the names of `dist-info` folders (NAME-VERSION); raises `LaunchError` if it cannot be."""
+    lines = sorted(name_and_version(each) for each in installed)
+    text = "".join(f"{name}=={version}\n" for name, version in lines if name != "pip")
+    try:
+        lock_path(folder).write_text(text, "utf-8")
+    except OSError as error:
+        raise unwritable(lock_path(folder), error) from error
+
+
+def name_and_version(installed: str) -> tuple[str, str]:
+    """Return package and version of a `dist-info` folder's name."""
+    name, _, version = installed.rpartition("-")
+    return name.replace("_", "-").lower(), version
 
 
 @contextmanager

@@ -9,9 +9,11 @@ import msgspec
 
 from soak.errors import LaunchError
 from soak.facts import Build
+from soak.launch.cache import MARKER, EnvironmentMarker, read_marker
 from soak.launch.install import venv_of
-from soak.launch.machine import LOOPBACK, cores, server_environment
+from soak.launch.machine import LOOPBACK, Place, server_environment, whole_machine
 from soak.launch.prepare import Prepared
+from soak.launch.spec import LaunchSpec
 
 SPECULATIVE = ("--speculative-config", "-sc")
 PREFIX_CACHE = {"--enable-prefix-caching": True, "--no-enable-prefix-caching": False}
@@ -25,17 +27,24 @@ class ServerCommand(msgspec.Struct, frozen=True, kw_only=True):
     build: Build
 
 
-def command_for(prepared: Prepared, port: int, extra_flags: Sequence[str], given: Mapping[str, str]) -> ServerCommand:
+def command_for(
+    prepared: Prepared, port: int, extra_flags: Sequence[str], given: Mapping[str, str], place: Place | None = None
+) -> ServerCommand:
     """
     Return how to serve `prepared` on `port`; later flags win over earlier ones, as they do for vLLM.
 
-    `given` is the user's environment. Raises `LaunchError` if a speculative config among the flags is not JSON.
+    `given` is the user's environment, `place` what of the machine it gets (default: all).
+    Raises `LaunchError` if a speculative config among the flags is not JSON.
     """
     spec = prepared.spec
-    fill = _filler(prepared, port)
+    place = place or whole_machine()
+    fill = _filler(prepared, port, place)
     speculative = [f"{SPECULATIVE[0]}={json.dumps(spec.speculative)}"] if spec.speculative else []
     flags = [*(fill(flag) for flag in spec.flags), *speculative, *extra_flags]
-    environment = server_environment(given) | {name: fill(value) for name, value in spec.environment.items()}
+    environment = server_environment(given) | {name: given[name] for name in spec.pass_on if name in given}
+    environment |= {name: fill(value) for name, value in spec.environment.items()}
+    if place.devices is not None:
+        environment["CUDA_VISIBLE_DEVICES"] = _visible(place.devices, given.get("CUDA_VISIBLE_DEVICES", ""))
     if preload := _present(spec.preload, venv_of(prepared.folder)):
         environment["LD_PRELOAD"] = ":".join(preload)
     return ServerCommand(
@@ -45,14 +54,15 @@ def command_for(prepared: Prepared, port: int, extra_flags: Sequence[str], given
     )
 
 
-def _filler(prepared: Prepared, port: int) -> Callable[[str], str]:
+def _filler(prepared: Prepared, port: int, place: Place) -> Callable[[str], str]:
     values = {
         "{python}": str(prepared.python),
         "{venv}": str(venv_of(prepared.folder)),
-        "{model}": str(prepared.model_path or ""),
+        "{model}": str(prepared.model_path or _model_of(prepared.spec)),
         "{served}": prepared.spec.served_model,
         "{port}": str(port),
-        "{cores}": str(cores()),
+        "{cores}": str(place.cores),
+        "{image}": prepared.spec.image or "",
     }
 
     def fill(text: str) -> str:
@@ -63,6 +73,18 @@ def _filler(prepared: Prepared, port: int) -> Callable[[str], str]:
     return fill
 
 
+def _visible(devices: Sequence[int], given: str) -> str:
+    """Return the GPUs of a place by the names the user's own choice of GPUs gives them."""
+    names = [name.strip() for name in given.split(",") if name.strip()]
+    return ",".join(names[device] if device < len(names) else str(device) for device in devices)
+
+
+def _model_of(spec: LaunchSpec) -> str:
+    """Return the model that is not ours: a path made absolute, for the server starts elsewhere, or a name as it is."""
+    path = Path(spec.model_id or "").expanduser()
+    return str(path.absolute()) if spec.model_id and path.exists() else spec.model_id or ""
+
+
 def _present(libraries: Sequence[str], venv: Path) -> list[str]:
     return [str(venv / name) for name in libraries if (venv / name).is_file()]
 
@@ -71,19 +93,30 @@ def _build(prepared: Prepared, port: int, flags: Sequence[str], extra_flags: lis
     spec = prepared.spec
     speculative = _speculative_in(flags)
     prefix_cache = next((PREFIX_CACHE[flag] for flag in reversed(flags) if flag in PREFIX_CACHE), spec.prefix_cache)
-    settings: dict[str, Any] = {"speculation": bool(speculative), "build": f"{spec.name}-{spec.fingerprint}"}
+    settings: dict[str, Any] = {"build": f"{spec.name}-{spec.fingerprint}"}
+    if spec.tells:
+        settings["speculation"] = bool(speculative)
+    if spec.commit:
+        settings["commit"] = spec.commit
     if prefix_cache is not None:
         settings["prefix_cache"] = prefix_cache
     if extra_flags:
         settings["extra_flags"] = extra_flags
     return Build(
         engine=spec.engine,
-        version=spec.version,
+        version=_version(prepared),
         model=spec.served_model,
         speculative=speculative,
         target=f"http://{LOOPBACK}:{port}",
         settings=settings,
     )
+
+
+def _version(prepared: Prepared) -> str | None:
+    """Return the version that was imported when the environment was checked, else what the build names."""
+    marker = read_marker(prepared.folder / MARKER, EnvironmentMarker)
+    told = marker.versions.get("vllm") if marker and prepared.spec.tells else None
+    return told or prepared.spec.version or None
 
 
 def _speculative_in(flags: Sequence[str]) -> dict[str, Any] | None:

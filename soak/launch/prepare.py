@@ -19,10 +19,12 @@ from soak.launch.cache import (
     EnvironmentMarker,
     Proof,
     cache_home,
+    lock_path,
     locked,
     make_folder,
     read_marker,
     unwritable,
+    write_lock,
     write_marker,
 )
 from soak.launch.helper import Bench
@@ -47,8 +49,15 @@ def quiet(_: Progress) -> None:
 
 
 def build_folder(spec: LaunchSpec) -> Path:
-    """Return where the environment of `spec` belongs."""
-    return cache_home() / "builds" / spec.folder
+    """
+    Return where the environment of `spec` lies or belongs.
+
+    One that lies ready is shared by all builds that install the same, whatever the name it was made under.
+    """
+    builds = cache_home() / "builds"
+    ready = sorted(path.parent for path in builds.glob(f"*-{spec.environment_fingerprint}/{MARKER}"))
+    own = builds / spec.folder
+    return own if own in ready or not ready else ready[0]
 
 
 def find(spec: LaunchSpec) -> Prepared | None:
@@ -89,10 +98,12 @@ def state_of_cache(spec: LaunchSpec) -> CacheState:
     if find(spec):
         proof = read_marker(folder / PROOF, Proof)
         started = f"served after {proof.ready_s:.0f} s when first started" if proof else "not started yet"
-        return CacheState(ready=True, text=f"{what} in {folder}, {started}")
+        return CacheState(ready=True, text=f"{what} in {folder}, {started}".strip())
     state = "half made; it is repaired" if folder.exists() else "not there; it is made"
     need = f"takes minutes and {spec.needs_disk_bytes / 1024**3:.0f} GiB of disk"
-    return CacheState(ready=False, text=f"{what} in {folder}: {state} on first use ({need})", fix="soak serve local")
+    return CacheState(
+        ready=False, text=f"{what} in {folder}: {state} on first use ({need})", fix=f"soak serve {spec.name}"
+    )
 
 
 def note_ready(prepared: Prepared, ready_s: float) -> None:
@@ -106,6 +117,7 @@ def condemn(prepared: Prepared) -> None:
     """Take the markers away from an environment that does not work, so that the next `prepare` makes it anew."""
     for name in (MARKER, PROOF):
         (prepared.folder / name).unlink(missing_ok=True)
+    lock_path(prepared.folder).unlink(missing_ok=True)  # what does not fit must not be what it is made of again
 
 
 def _environment_ready(spec: LaunchSpec) -> bool:
@@ -134,6 +146,7 @@ def _make_environment(spec: LaunchSpec, lock: int, report: Report) -> None:
         installed=installed_in(folder),
         took_s=round(time.monotonic() - began, 1),
     )
+    write_lock(folder, marker.installed)
     write_marker(folder / MARKER, marker)
 
 

@@ -25,12 +25,23 @@ class Correction(msgspec.Struct, frozen=True, kw_only=True):
     new: str
 
 
-class Packages(msgspec.Struct, frozen=True, kw_only=True):
+class Checkout(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit of a local clone: installed from a copy of it; `fetch` is a ref of `repository` to fetch it by first."""
+
+    folder: str
+    commit: str
+    repository: str
+    fetch: str | None = None
+
+
+class Packages(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     What is installed into the build's own virtual environment, in this order.
 
     `torch`: an exact version; where the configured index has none, PyTorch's own CPU index is asked.
-    `bare`: requirements installed without their dependencies; these are read from the installed metadata and
+    `bare`: requirements or wheels installed without their dependencies, from `index` and nowhere else if it is given;
+    `wheel_sha256` is the hash of a local wheel among them. `checkout` is installed likewise, with vLLM's precompiled
+    binaries, and brings the package `vllm`. Dependencies are read from the metadata of what is then installed, and
     installed afterwards, but for those named in `drop`. `extra`: further requirements. `pins`: the text of a
     constraints file, tried first. `corrections` are made before anything is imported. `imports` must import afterwards
     and `absent` must not be there.
@@ -38,6 +49,9 @@ class Packages(msgspec.Struct, frozen=True, kw_only=True):
 
     torch: str | None = None
     bare: tuple[str, ...] = ()
+    index: str | None = None
+    wheel_sha256: str | None = None
+    checkout: Checkout | None = None
     drop: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
     pins: str = ""
@@ -48,7 +62,7 @@ class Packages(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def any(self) -> bool:
         """Whether there is anything to install."""
-        return bool(self.torch or self.bare or self.extra)
+        return bool(self.torch or self.bare or self.checkout or self.extra)
 
 
 class ModelSource(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,10 +88,13 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     """
     One build: what to install, which model, which command serves it.
 
-    In `command`, `flags` and the values of `environment` these are replaced: `{python}` and `{venv}` of the build,
-    `{model}` (the checkpoint's folder), `{served}` (the served model's name), `{port}`, `{cores}`. `speculative` is
-    handed over as `--speculative-config`. `preload` are libraries inside the virtual environment that are preloaded
-    where present. `needs_disk_bytes` must be free before it is made, `needs_memory_bytes` is what it takes to serve.
+    `model` is converted by us; `model_id`, where there is none, a Hugging Face id or a path. In `command`, `flags` and
+    the values of `environment` these are replaced: `{python}` and `{venv}` of the build, `{model}` (the checkpoint's
+    folder or `model_id`), `{served}` (the served model's name), `{port}`, `{cores}`, `{image}`. `speculative` is
+    handed over as `--speculative-config`. `tells`: whether the flags are vLLM's, so that they tell what is on.
+    `pass_on` are variables of the user's environment that the server gets. `preload` are libraries inside the virtual
+    environment that are preloaded where present. `devices`: GPUs it takes. `restarts`: how often it may be started
+    again. `needs_disk_bytes` must be free before it is made, `needs_memory_bytes` is what it takes to serve.
     """
 
     name: str
@@ -87,12 +104,21 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     command: tuple[str, ...]
     packages: Packages = Packages()
     model: ModelSource | None = None
+    model_id: str | None = None
+    revision: str | None = None
+    image: str | None = None
+    tells: bool = True
+    commit: str | None = None
     flags: tuple[str, ...] = ()
     speculative: dict[str, Any] | None = None
     prefix_cache: bool | None = None
     environment: dict[str, str] = {}
+    pass_on: tuple[str, ...] = ()
     preload: tuple[str, ...] = ()
     ready_path: str = "/health"
+    ready_within_s: float = 600.0
+    devices: int = 0
+    restarts: int = 0
     needs_disk_bytes: int = 0
     needs_memory_bytes: int = 0
 
@@ -105,7 +131,8 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def fingerprint(self) -> str:
         """Twelve hex digits over everything that decides what the build answers."""
-        served = [self.model, self.command, self.flags, self.speculative, self.environment]
+        model = [self.model, self.model_id, self.revision, self.image]
+        served = [model, self.command, self.flags, self.speculative, self.environment]
         return _short([self.environment_fingerprint, *served])
 
     @property

@@ -97,6 +97,8 @@ def _card(arm: ReportArm) -> Iterator[tuple[str, str]]:
     yield from (
         (f"setting {name}", _text(value)) for name, value in sorted(build.settings.items()) if name != "speculation"
     )
+    entries = card.environment.entries if card and card.environment else {}
+    yield from ((f"running {name.replace('_', ' ')} ({entry.source})", entry.value) for name, entry in entries.items())
     yield "context, tokens", count(abilities.context_tokens if abilities else None)
     yield "tool calls sent as", card.tool_mode if card else UNKNOWN
     yield "scenario", _text(manifest.scenario.get("name"))

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from soak.facts import ClassComparison, Comparison, Evidence, Gate, Makespan, Trend, TrendTest, WallClock
 from soak.report.arms import ReportArm, differences
+from soak.report.cards import difference_lines, difference_markdown
 from soak.report.escape import escape_markdown, escape_terminal, one_line
 from soak.report.figures import UNKNOWN, count, decimal, interval, milliseconds, p_value, seconds, share
 from soak.report.style import Style
@@ -51,6 +52,7 @@ def terminal_comparison(
     """
     width, style = min(max(width, 40), 200), Style(colour)
     lines = [f"{style.verdict(comparison.verdict)}{by_gates(comparison, gates)} — {_names(comparison)}", ""]
+    lines += [*differs, ""] if (differs := difference_lines(comparison.cards)) else []
     lines += textwrap.wrap(escape_terminal(comparison.sentence), width)
     if comparison.invalid:
         lines += ["", style.bold("no conclusion may be drawn:"), *_bullets(comparison.invalid, width)]
@@ -287,11 +289,9 @@ def markdown_comparison(comparison: Comparison, gates: Sequence[Gate] = (), arms
     `gates` are what became of `--fail-on`; of two `arms` the differences of what they ran are listed.
     """
     names = f"{escape_markdown(comparison.baseline)} → {escape_markdown(comparison.candidate)}"
-    lines = [
-        f"**{comparison.verdict.upper()}**{by_gates(comparison, gates)} — {names}",
-        "",
-        escape_markdown(comparison.sentence),
-    ]
+    lines = [f"**{comparison.verdict.upper()}**{by_gates(comparison, gates)} — {names}", ""]
+    lines += [*ran, ""] if (ran := difference_markdown(comparison.cards)) else []
+    lines += [escape_markdown(comparison.sentence)]
     for title, texts in (
         ("No conclusion may be drawn:", comparison.invalid),
         ("Before you read on:", comparison.warnings),

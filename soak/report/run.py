@@ -4,6 +4,7 @@ import textwrap
 from collections.abc import Mapping
 
 from soak.facts import CLASSES, ArmSummary, Summary, TurnClass
+from soak.report.cards import card_line
 from soak.report.escape import escape_terminal, one_line
 from soak.report.figures import UNKNOWN, bound, count, decimal, milliseconds, seconds, share
 from soak.report.style import Style
@@ -81,6 +82,7 @@ def _finished_cells(arm: ArmSummary) -> tuple[str, str, str, str]:
 def _arm(name: str, arm: ArmSummary, width: int, style: Style, *, named: bool) -> list[str]:
     lines = [style.bold(one_line(name, 60))] if named else []
     lines += [_build(arm)]
+    lines += _wrapped(running, width, bullet="  running: ") if (running := card_line(arm.environment)) else []
     lines += _worst(arm, width, style)
     lines += [_speed(arm), *_latency(arm), _engine(arm), *_skipped(arm)]
     return lines

@@ -15,11 +15,11 @@ from pydantic import TypeAdapter, ValidationError
 
 from soak.errors import ScenarioError
 from soak.facts import Scenario, encode
+from soak.scenario.files import text_in
 from soak.scenario.rules import cross_field_problems
 from soak.scenario.sentences import Problem, problems_of
 from soak.scenario.yaml_tree import Tree, parse_value, parse_yaml
 
-BYTES_MAX = 1 << 20
 _SHOWN_MAX = 100
 _HINT = "correct the scenario (every problem is listed) and start again; nothing was sent"
 
@@ -67,17 +67,9 @@ def load_scenario(
 def _read(path: Path) -> str:
     """Return the text of a scenario file; raises `ScenarioError` if it is too large, not text or not there."""
     try:
-        with path.open("rb") as file:
-            data = file.read(BYTES_MAX + 1)
-    except OSError as error:
-        raise _error(path, [f"cannot be read: {error.strerror or error}"]) from error
-    if len(data) > BYTES_MAX:
-        raise _error(path, [f"is larger than {BYTES_MAX // 1024} KiB, so it is no scenario"])
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise _error(path, [f"line {line}: is not UTF-8 (byte {error.start} of the file)"]) from error
+        return text_in(path, "scenario")
+    except ValueError as problem:
+        raise _error(path, [str(problem)]) from problem
 
 
 def _overlay(tree: Tree, overrides: Sequence[tuple[str, str]]) -> tuple[dict[str, Any], list[str]]:

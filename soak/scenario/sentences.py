@@ -42,22 +42,22 @@ class Problem:
     text: str
 
 
-def problems_of(error: ValidationError) -> list[Problem]:
-    """Return one problem for each place that pydantic objects to; the members of a union are joined by "or"."""
+def problems_of(error: ValidationError, root: Any = Scenario) -> list[Problem]:
+    """Return one problem for each place of a `root` that pydantic objects to; members of a union are joined by "or"."""
     found: dict[tuple[str | int, ...], list[str]] = {}
     shown: dict[tuple[str | int, ...], str] = {}
     for details in error.errors(include_url=False):
-        path = _data_path(details["loc"])
-        text, tail = _sentence(details, path)
+        path = _data_path(details["loc"], root)
+        text, tail = _sentence(details, path, root)
         if text not in found.setdefault(path, []):
             found[path].append(text)
         shown[path] = tail
     return [Problem(path, _joined(texts) + shown[path]) for path, texts in found.items()]
 
 
-def fields_of(section: tuple[str | int, ...]) -> tuple[str, ...]:
-    """Return the keys that the section at this path of a scenario may have; none where it is free."""
-    kind: Any = Scenario
+def fields_of(section: tuple[str | int, ...], root: Any = Scenario) -> tuple[str, ...]:
+    """Return the keys that the section at this path of a `root` may have; none where it is free."""
+    kind: Any = root
     for name in section:
         hints = typing.get_type_hints(kind) if dataclasses.is_dataclass(kind) else {}
         kind = _section(hints.get(str(name)))
@@ -81,12 +81,12 @@ def suggestion(name: str, known: typing.Iterable[str]) -> str:
     return f"; did you mean {near[0]}?" if near else f"; known here: {', '.join(names) or 'none'}"
 
 
-def _sentence(details: ErrorDetails, path: tuple[str | int, ...]) -> tuple[str, str]:
+def _sentence(details: ErrorDetails, path: tuple[str | int, ...], root: Any) -> tuple[str, str]:
     """Return what must be, and what is instead."""
     kind = details["type"]
     context: Mapping[str, Any] = details.get("ctx", {})
     if kind == "unexpected_keyword_argument":
-        return "unknown key" + suggestion(str(path[-1]), fields_of(path[:-1])), ""
+        return "unknown key" + suggestion(str(path[-1]), fields_of(path[:-1], root)), ""
     if kind == "missing":
         return "is required", ""
     tail = f", is {_shown(details['input'])}"
@@ -104,9 +104,9 @@ def _joined(texts: list[str]) -> str:
     return " or ".join([first, *(text.removeprefix("must be ") for text in rest)])
 
 
-def _data_path(location: tuple[int | str, ...]) -> tuple[str | int, ...]:
+def _data_path(location: tuple[int | str, ...], root: Any) -> tuple[str | int, ...]:
     """Return pydantic's location without the parts that name a member of a union."""
-    kind: Any = Scenario
+    kind: Any = root
     path: list[str | int] = []
     for part in location:
         hints = typing.get_type_hints(kind) if dataclasses.is_dataclass(kind) else None

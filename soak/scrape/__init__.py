@@ -1,5 +1,6 @@
 """
-Engine metrics: a /metrics page → one sample in our own names; a loop that takes samples through a run.
+Engine metrics: a /metrics page → one sample in our own names; a loop that takes samples through a run; and what an
+engine tells of its settings.
 
 May touch: the page's text, handed in; `scrape` is the only module that knows metric names. It opens no connection and
 writes no file: the caller gives it `fetch` and `write`.
@@ -7,5 +8,15 @@ writes no file: the caller gives it `fetch` and `write`.
 
 from soak.scrape.metrics import MAX_PAGE_CHARS, parse_metrics
 from soak.scrape.polling import Poll, poll
+from soak.scrape.settings import settings_of_llama, settings_of_sglang, settings_of_vllm, settings_on_page
 
-__all__ = ["MAX_PAGE_CHARS", "Poll", "parse_metrics", "poll"]
+__all__ = [
+    "MAX_PAGE_CHARS",
+    "Poll",
+    "parse_metrics",
+    "poll",
+    "settings_of_llama",
+    "settings_of_sglang",
+    "settings_of_vllm",
+    "settings_on_page",
+]

