@@ -21,7 +21,7 @@ _PARSED_MAX_CHARS = 1_000_000
 _COMPARED_CHARS = 4_000
 _WORD = re.compile(r"[\w.\-/:@~*+%$\[\]{}^]+|[^\s\w]")
 _HEAD = re.compile(r"^(?:cd\s+[^\s;&|]+\s*(?:&&|;)\s*)+")
-_TAIL = re.compile(r"(?:\s*\|\s*(?:head|tail)(?:\s+-n?\s*\d+|\s+-\d+)?\s*)+$")
+_TAIL = re.compile(r"(?:\s?\|\s?(?:head|tail)(?:\s-n?\s?\d+)?)+\s?$")  # every text can be read in one way only
 _OUTPUT = re.compile(r"\s*(?:2>&1|[12]?>\s*/dev/null|&>\s*/dev/null)")
 _QUOTES = re.compile(r"[\"'`\\]")
 _HERE = re.compile(r"(?<![\w./])\./(?=\w)")
@@ -87,6 +87,8 @@ def _ends(text: str) -> str:
 @lru_cache(maxsize=2048)  # each call is compared with many; of at most 4,000 characters each
 def _plain(text: str) -> _Plain:
     if not text.startswith("{"):
-        bare = _QUOTES.sub("", _TAIL.sub("", _OUTPUT.sub("", _HEAD.sub("", text))))
+        plain = " ".join(text.split())  # before the patterns: they need not look for long stretches of blanks
+        plain = " ".join(_OUTPUT.sub("", _HEAD.sub("", plain)).split())
+        bare = _QUOTES.sub("", _TAIL.sub("", plain))
         text = " ".join(_MODULE.sub("", _HERE.sub("", bare)).split())
     return _Plain(text, tuple(_WORD.findall(text)))
