@@ -308,7 +308,7 @@ async def test_a_reply_before_the_answer_is_none(fake: FakeServer, proxy: Betwee
 @pytest.mark.parametrize("name", [b"Cookie: a=", b"Authorization: Bearer ", b"X-Api-Key: "])
 async def test_keys_that_are_no_text_do_not_stop_a_request(fake: FakeServer, proxy: Between, name: bytes) -> None:
     """A key or cookie with bytes that are not UTF-8 is not passed on; its request is, and is judged."""
-    fake.policy = one(ANSWER)
+    fake.policy = lambda ask: stream(ANSWER, ask)
     request = http("POST", CHAT, encoded()).replace(b"host: x\r\n", b"host: x\r\n" + name + b"\xff" * 20 + b"\r\n")
     lines, _ = split(await raw_exchange(proxy.port, request))
     assert lines[0].split()[1] == "200"
@@ -360,7 +360,7 @@ async def test_upgrades_are_refused(fake: FakeServer, proxy: Between) -> None:
 
 async def test_an_offered_upgrade_is_passed_over(fake: FakeServer, proxy: Between) -> None:
     """A client that would rather speak HTTP/2, as Java's does, gets its answer, and a connection that is closed."""
-    fake.policy = one(ANSWER)
+    fake.policy = lambda ask: stream(ANSWER, ask)
     offer = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQ")
     request = http("POST", CHAT, encoded(), *offer).replace(b"connection: close\r\n", b"")
     lines, _ = split(await raw_exchange(proxy.port, request))
