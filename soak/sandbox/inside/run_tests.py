@@ -8,8 +8,8 @@ The agent's code runs in this process, so it must not decide: pytest and the sta
 and found before anything in the tree; no configuration, plugin or conftest of the tree is read; the report is written
 only when pytest has come to its end; and it counts only with the nonce, which is in no file, no argument and no
 variable of the environment. An exit in the middle, whatever its code, leaves no report, and this program is not the
-`__main__` that the tree can import. (Code that changes pytest itself while it runs, or searches the interpreter's frames
-for the nonce, could still forge one: this judges agents that want to solve tasks.)
+`__main__` that the tree can import. (Code that changes pytest itself while it runs, or searches the interpreter's
+frames for the nonce, could still forge one: this judges agents that want to solve tasks.)
 """
 
 import json
