@@ -7,7 +7,7 @@ import pytest
 from unit.classify.planted import library_text, token_ids
 from unit.classify.turns import answer
 
-from soak.classify import DEFAULTS, Context, TurnJudge, judge
+from soak.classify import DEFAULTS, Context, TurnJudge, judge, likeness
 from soak.classify.pieces import Cuts
 from soak.classify.stream import Stream
 from soak.facts import Chunk, ToolCall, ToolCallDelta
@@ -94,3 +94,17 @@ def test_memory_of_a_stream(with_ids: bool) -> None:
     held.append(tracemalloc.get_traced_memory()[0] / 1e6)
     tracemalloc.stop()
     assert max(held) < 2, held
+
+
+@pytest.mark.parametrize("unit", [" ", "\n", "<tool_call>"])
+def test_a_flood_inside_a_call_in_the_text_is_read_once(unit: str) -> None:
+    """A call in the text that never becomes JSON is judged whatever floods it; work that squares would never end."""
+    flood = unit * (400_000 // len(unit))
+    assert judge(answer(f"<tool_call>x{flood}y", "length"), Context(tool_mode="text")).class_ != "ok"
+
+
+def test_pipes_of_a_looping_model_are_compared() -> None:
+    """A command with hundreds of pipes into `head` is compared; trying all ways to part them would never end."""
+    piped = "ls" + " | head" * 500
+    assert likeness(piped, "ls") == 1.0
+    assert likeness(f"{piped} x", "ls") < 0.1
