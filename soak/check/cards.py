@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from soak.check.environment import card_difference
 from soak.check.pairing import ArmHistory, Pairing
 from soak.check.summary import client_notes
 from soak.check.turns import TurnFact
@@ -16,11 +17,30 @@ _OURS = ("uvloop", "aiohttp", "msgspec", "python", "system")
 """Versions on our side that can move a time: event loop, HTTP client, decoder, interpreter, machine."""
 
 
+_OF_THE_MACHINE = frozenset(
+    {"gpu", "gpu_driver", "cpu", "cores", "threads", "cache_blocks", "kv_cache_tokens", "kv_cache_bytes"}
+)
+"""Properties of a card in which one build may differ between two starts: the machine, and what memory it found."""
+
+
 def same_build(baseline: ArmHistory, candidate: ArmHistory) -> bool:
-    """Return whether both arms ran the same build, whatever their addresses; an unknown version is not the same."""
+    """
+    Return whether both arms ran the same build, as far as is known, whatever their addresses.
+
+    An unknown version is not the same, nor is a build of which the environment cards tell a difference: a patched
+    server may well report the version of the release it was made from.
+    """
     first, second = baseline.card.build, candidate.card.build
     same = [(build.engine, build.version, build.model, build.speculative, build.settings) for build in (first, second)]
-    return same[0] == same[1] and first.version is not None
+    return same[0] == same[1] and first.version is not None and not _told_apart(baseline, candidate)
+
+
+def _told_apart(baseline: ArmHistory, candidate: ArmHistory) -> bool:
+    """Return whether the arms' cards differ in more than the machine."""
+    cards = card_difference(baseline.card, candidate.card)
+    if cards is None:
+        return False
+    return bool(cards.packages) or any(row.name not in _OF_THE_MACHINE for row in cards.rows)
 
 
 def build_names(baseline: ArmHistory, candidate: ArmHistory) -> dict[str, str]:

@@ -201,7 +201,7 @@ def _figures(
     return ClassComparison(
         baseline=Events(events=baseline[0], turns=baseline[1]),
         candidate=Events(events=candidate[0], turns=candidate[1]),
-        discordant=Discordant(baseline_only=0, candidate_only=0),
+        discordant=None,
         difference=second - first if first is not None and second is not None else None,
         ci95=(difference.low, difference.high) if difference is not None else None,
         rate_ratio=second / first if first and second is not None else None,

@@ -12,7 +12,7 @@ from soak.check.pairing import ArmHistory, Pairing, invalid_reasons, pair_up, wo
 from soak.check.sentence import Telling, details_of, sentence_of
 from soak.check.stated import Stated, terms_of
 from soak.check.survival import compare_survival
-from soak.check.tasks import compare_tasks, tasks_sentence
+from soak.check.tasks import compare_tasks
 from soak.check.trends import compare_drift, compare_trends
 from soak.check.wallclock import wall_clock
 from soak.facts import ClassComparison, Comparison, TaskComparison
@@ -46,7 +46,8 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     clock = wall_clock(baseline, candidate, pairing, terms)
     cards = card_difference(baseline.card, candidate.card)
     warnings = [*warnings_on(baseline, candidate), *same_arm_warning(cards)]
-    noise = noise_floor(pairing, classes[ANY_FAILURE], clock) if same_build(baseline, candidate) else None
+    same = same_build(baseline, candidate)
+    noise = noise_floor(pairing, classes[ANY_FAILURE], clock) if same else None
     tasks = compare_tasks(baseline.ends, candidate.ends) if works_on_tasks(baseline) else None
     conversations = compare_conversations(
         (baseline.conversations, baseline.turns), (candidate.conversations, candidate.turns)
@@ -58,6 +59,9 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         pairing=pairing,
         terms=terms,
         noise=noise,
+        same=same,
+        hidden=cards is None or not cards.built,
+        tasks=tasks,
         conversations=conversations,
     )
     verdict = _verdict(invalid, classes, tasks)
@@ -72,7 +76,7 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         invalid=invalid,
         verdict=verdict,
         verdict_by_evidence=verdict,
-        sentence=" ".join(([tasks_sentence(tasks)] if tasks else []) + [sentence_of(classes, clock, telling)]),
+        sentence=sentence_of(classes, clock, telling),
         details=details_of(classes, telling),
         notes=notes,
         warnings=warnings,

@@ -82,9 +82,10 @@ class ClassComparison(msgspec.Struct, frozen=True, kw_only=True):
     """
     One class: counts, difference (candidate − baseline) and rate ratio with 95 % intervals, test, result.
 
-    Counts are over the turns compared: the paired ones, or all finished ones where no turn is paired. `both`: pairs in
-    which both arms had the event (None unpaired). `turns_needed_80`: turns per arm for 80 % power at these rates if
-    failures do not recur on the same turns; `turns_needed_80_paired`: if they recur as often as they did here.
+    Counts are over the turns compared: the paired ones, or all finished ones where no turn is paired. `discordant` and
+    `both` (pairs in which both arms had the event) are None where no turn is paired. `turns_needed_80`: turns per arm
+    for 80 % power at these rates if turns fail independently; `turns_needed_80_paired`: if failures recur on the same
+    turns as often as they did here.
     `design_effect`: how many times the variance of the difference is what independent pairs would give (None: too few
     events to say); `icc`: the correlation of two turns of one episode that it amounts to. `failing_episodes`: episodes
     with an event in either arm.
@@ -92,7 +93,7 @@ class ClassComparison(msgspec.Struct, frozen=True, kw_only=True):
 
     baseline: Events
     candidate: Events
-    discordant: Discordant
+    discordant: Discordant | None
     difference: float | None
     ci95: Limits | None
     rate_ratio: float | None

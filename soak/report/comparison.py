@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from soak.facts import ClassComparison, Comparison, Evidence, Gate, Makespan, Trend, TrendTest, WallClock
+from soak.facts import ClassComparison, Comparison, Discordant, Evidence, Gate, Makespan, Trend, TrendTest, WallClock
 from soak.report.arms import ReportArm, differences
 from soak.report.cards import difference_lines, difference_markdown
 from soak.report.escape import escape_markdown, escape_terminal, one_line
@@ -115,7 +115,7 @@ def exposure(comparison: Comparison) -> str:
     pairs, clusters, unpaired = (count(n) for n in (comparison.pairs, comparison.clusters, comparison.unpaired))
     whole = comparison.conversations
     if whole is not None:
-        return f"{count(whole.pairs)} paired conversations, {unpaired} turns (live, never paired), {clusters} episodes"
+        return f"{count(whole.pairs)} paired conversations, {unpaired} turns (never paired), {clusters} episodes"
     return f"{pairs} paired turns, {unpaired} unpaired, {clusters} episodes"
 
 
@@ -125,13 +125,17 @@ def class_row(name: str, found: ClassComparison, style: Style) -> list[str]:
         one_line(name, 30),
         f"{count(found.baseline.events)} of {count(found.baseline.turns)}",
         f"{count(found.candidate.events)} of {count(found.candidate.turns)}",
-        f"{count(found.discordant.baseline_only)} / {count(found.discordant.candidate_only)}",
+        _discordant(found.discordant),
         _difference(found),
         _ratio(found),
         p_value(found.p_value),
         p_value(found.p_adjusted),
         style.turn_class(found.result),
     ]
+
+
+def _discordant(found: Discordant | None) -> str:
+    return UNKNOWN if found is None else f"{count(found.baseline_only)} / {count(found.candidate_only)}"
 
 
 def _difference(found: ClassComparison) -> str:

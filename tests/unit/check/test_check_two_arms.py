@@ -213,7 +213,7 @@ def test_the_noise_floor_of_an_a_a_run() -> None:
     assert (found.noise_floor.class_flips, found.noise_floor.class_flip_rate) == (2, 0.02)
     assert found.noise_floor.turn_time_factor_p50 == pytest.approx(1.0)
     assert found.noise_floor.rate_half_width > 0
-    assert found.sentence.startswith("Both arms ran the same build (A/A): what differs is the noise floor.")
+    assert found.sentence.startswith("Both arms ran the same build (A/A), as far as their servers tell: what differs")
     assert "Noise floor: 2 pairs of one class" in found.sentence
     assert compare(*pair_of({}, {})).noise_floor is None
 
