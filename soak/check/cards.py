@@ -107,10 +107,23 @@ def notes_on(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -> l
         bad = sum(turn.class_ != "ok" for turn in turns)
         if turns and pairing.pairs:
             notes.append(f"{plural(len(turns), 'turn')} finished only in {label} ({bad} not ok), left out here")
+    if pairing.own_ways:
+        notes += _episodes_alone(alone)
     for label, count in ((side.label, side.summary.turns.indeterminate) for side in (baseline, candidate)):
         if count:
             notes.append(f"{label}: {plural(count, 'turn')} broken off by ourselves, not counted")
     return notes
+
+
+def _episodes_alone(sides: Sequence[tuple[str, list[TurnFact]]]) -> list[str]:
+    """Return that turns of episodes which only one arm ran are left out, where there are episodes that both ran."""
+    shared = set.intersection(*({turn.key.episode for turn in turns} for _, turns in sides))
+    left = [(label, sum(turn.key.episode not in shared for turn in turns)) for label, turns in sides if shared]
+    return [
+        f"{plural(count, 'turn')} of episodes that only {label} ran, left out of the classes"
+        for label, count in left
+        if count
+    ]
 
 
 def _differing(first: Build, second: Build) -> dict[str, tuple[Any, Any]]:

@@ -259,11 +259,20 @@ def _first_failures(comparison: Comparison) -> Iterator[str]:
 
 
 def _trends(comparison: Comparison) -> Iterator[str]:
-    """Yield each arm's trend whose p-value says that there is one; that there is none is not said of the others."""
-    for trend in comparison.trends:
-        for name, found in (("baseline", trend.baseline), ("candidate", trend.candidate)):
-            if found.p_value is not None and found.p_value < _TREND_TOLD:
-                yield f"{name}: failures change {_AXES[trend.axis]}: {trend_text(found, trend)}"
+    """
+    Yield each arm's trend whose p-value, times the tests made (Bonferroni), says that there is one.
+
+    That there is none is not said of the others.
+    """
+    tests = [
+        (name, found, trend)
+        for trend in comparison.trends
+        for name, found in (("baseline", trend.baseline), ("candidate", trend.candidate))
+        if found.p_value is not None
+    ]
+    for name, found, trend in tests:
+        if (found.p_value or 0.0) * len(tests) < _TREND_TOLD:
+            yield f"{name}: failures change {_AXES[trend.axis]}: {trend_text(found, trend)}, one of {len(tests)} tests"
 
 
 def trend_text(found: TrendTest, trend: Trend) -> str:

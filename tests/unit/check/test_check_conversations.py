@@ -89,6 +89,17 @@ def test_no_live_turn_is_ever_paired() -> None:
     assert found.conversations.time_ratio == pytest.approx(68 / 96)
 
 
+def test_episodes_of_one_arm_alone_are_left_out_and_told() -> None:
+    """Counts are those of the episodes that the test and the interval are about, so a rate lies in its interval."""
+    base = arm([fact(name, 12) for name in "abcdefghxyz"], bad=3)
+    found = compare(base, arm([fact(name, 12) for name in "abcdefgh"], bad=3))
+    loops = found.classes["garbage_loop"]
+    assert (loops.baseline.events, loops.baseline.turns, loops.difference) == (24, 96, 0.0)
+    assert found.clusters == 8
+    assert f"36 turns of episodes that only {base.label} ran, left out of the classes" in found.notes
+    assert "24 → 24 of 96 turns in 8 episodes" in found.sentence
+
+
 def test_one_episode_decides_nothing() -> None:
     """However many turns of one conversation failed, one episode is one piece of evidence."""
     base = arm([fact("a", 40), *(fact(name, 10) for name in "bcd")])

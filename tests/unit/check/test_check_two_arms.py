@@ -203,6 +203,19 @@ def test_nothing_is_told_per_hour_of_a_run_of_seconds() -> None:
     assert uptime.p_value is not None
 
 
+def test_a_slope_per_hour_needs_half_an_hour_of_the_same_arm() -> None:
+    """The other arm's long run lends no slope to an arm of which a few minutes are known."""
+    bad = {index: LOOP for index in range(400) if index % 25 == 24}
+    long = records(
+        *(finished(i, bad.get(i, "ok"), arm="baseline", started_at=10.0 * i) for i in range(400)),
+    )
+    found = compare(side("baseline", long), side("candidate", arm_records("candidate", 400, bad)))
+    uptime = next(one for one in found.trends if one.axis == "uptime_s")
+    assert uptime.baseline.slope is not None
+    assert uptime.candidate.slope is None
+    assert uptime.candidate.p_value is not None
+
+
 def test_the_noise_floor_of_an_a_a_run() -> None:
     """Two runs of one build: flips, factors between turn times, and half-widths; two builds have none."""
     build = Build(engine="vllm", version="1", model="m", target="http://t")
