@@ -169,12 +169,17 @@ def _own_ways(members: frozenset[str], pairing: Pairing) -> _Compared:
     Compare arms that went their own ways in the same episodes: episode against episode, never turn against turn.
 
     What is counted are the turns of episodes that both ran, as in the intervals and the test; all if there are none.
+    The intervals are joined with those by turn, as in `_paired`: by episodes alone no event at all would be certainty.
     """
     first, second = (_cells(turns, members) for turns in pairing.finished())
     shared = sorted(first.keys() & second.keys())
     baseline, candidate = (_summed(side[name] for name in shared or side) for side in (first, second))
     clusters = [ArmsInCluster(*first[name][::-1], *second[name][::-1]) for name in shared]
-    figures = _figures(baseline, candidate, uneven_difference(clusters), uneven_ratio(clusters))
+    difference, ratio = uneven_difference(clusters), uneven_ratio(clusters)
+    if shared:
+        difference = envelope(newcombe_unpaired(baseline, candidate), difference)
+        ratio = envelope(ratio_score(baseline, candidate), ratio)
+    figures = _figures(baseline, candidate, difference, ratio)
     p_value, test = swapped_clusters(clusters), "sign-flip over episodes of the arms' own conversations, two-sided"
     hit = sum(cluster.baseline_events + cluster.candidate_events > 0 for cluster in clusters)
     return _Compared(msgspec.structs.replace(figures, p_value=p_value, test=test, failing_episodes=hit))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pytest
 from check_histories import manifest
 
-from soak.check import ArmHistory, ConversationFact, TurnFact, compare, summarise
+from soak.check import ArmHistory, ConversationFact, Stated, TurnFact, compare, summarise
 from soak.check.conversations import conversation_sentences, measure_conversations
 from soak.check.pairing import invalid_reasons, pair_up
 from soak.check.summary import HistoryView
@@ -98,6 +98,17 @@ def test_episodes_of_one_arm_alone_are_left_out_and_told() -> None:
     assert found.clusters == 8
     assert f"36 turns of episodes that only {base.label} ran, left out of the classes" in found.notes
     assert "24 → 24 of 96 turns in 8 episodes" in found.sentence
+
+
+def test_no_event_at_all_is_no_equivalence_of_live_arms() -> None:
+    """Where no turn failed in either arm the interval is as wide as that many turns allow, not a point."""
+    found = compare(
+        arm([fact(name, 12) for name in "abcdefgh"]), arm([fact(name, 6) for name in "abcdefgh"]), Stated(margin=0.01)
+    )
+    loops = found.classes["garbage_loop"]
+    assert loops.ci95 is not None
+    assert (loops.ci95[0] < -0.03, loops.ci95[1] > 0.06) == (True, True)
+    assert (loops.result, found.verdict) == ("inconclusive", "unknown")
 
 
 def test_one_episode_decides_nothing() -> None:
