@@ -26,6 +26,7 @@ _LINE = 200
 _CHANGE_SHOWN_S = 1.0
 _SHARES_TOLD = 2
 _DESIGN_EFFECT_TOLD = 1.2
+_ABOUT = 0.05
 _PARTS = {
     "tokens": "longer or shorter answers",
     "speed": "time per token",
@@ -244,9 +245,15 @@ def _needed_text(found: ClassComparison, needed: Needed | None) -> str:
         text += f" ({rounded_up(paired)} if failures recur on the same turns as they did here)"
     if needed.turns is not None and (found.design_effect or 1.0) > _DESIGN_EFFECT_TOLD:
         text += f", {rounded_up(needed.turns)} as failures crowd in episodes here"
-    if needed.hours is not None:
-        text += f", about {duration(3600 * needed.hours)} of such runs"
-    return text + _visible(found, needed) + "."
+    return text + _lasting(found.turns_needed_80, needed) + _visible(found, needed) + "."
+
+
+def _lasting(told: int, needed: Needed) -> str:
+    """Return how long the needed turns take; their number too, where it is not about the one `told`."""
+    if needed.hours is None or needed.turns is None:
+        return ""
+    same = abs(needed.turns - told) <= _ABOUT * told
+    return f"{',' if same else f'; {rounded_up(needed.turns)} take'} about {duration(3600 * needed.hours)} here"
 
 
 def _visible(found: ClassComparison, needed: Needed) -> str:

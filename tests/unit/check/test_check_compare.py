@@ -73,8 +73,8 @@ def test_the_worked_example_reads_as_the_design_words_it() -> None:
     assert sentence.startswith(
         "Garbage loops 11 → 7 of 500 paired turns in 20 episodes (RR 0.64, 95 % 0.26–1.58; p = 0.39 by McNemar exact;"
         " 3 failed in both). Not distinguishable from no change. At these rates 80 % power needs about"
-        " 4,340 turns per arm (2,950 if failures recur on the same turns as they did here), about 19.6 min of such"
-        " runs; with 500 you could have seen 11 → 1."
+        " 4,340 turns per arm (2,950 if failures recur on the same turns as they did here); 2,950 take about 19.6 min"
+        " here; with 500 you could have seen 11 → 1."
     )
     assert "improve" not in sentence.lower()
 
