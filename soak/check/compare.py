@@ -29,12 +29,12 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     compared unpaired. Where the arms' own answers carried conversations on (live replay) turns are never paired: the
     unit is the episode. `stated` holds margins and limits said beforehand.
 
-    An agent's tasks are paired by task and pass, its turns are not. Verdict: *unknown* if `invalid` says anything; else
-    *fail* if any class, or the tasks resolved, is a regression; *pass* if none is and the
-    evidence is positive: a class improved, or all are equivalent; else *unknown*, for "no difference seen" is not
-    "no difference". A result is improvement or regression only where the interval of the difference excludes 0 and the
-    p-value, adjusted for all classes tested (Holm), is below 0.05; in a run of two arms whose scenario says `decide`,
-    only where its anytime evidence reached the bar.
+    An agent's tasks are paired by task and pass, its turns are not; tasks are a question of their own, asked at 5 %
+    beside the classes. Verdict: *unknown* if `invalid` says anything; else *fail* if any class, or the tasks resolved,
+    is a regression; *pass* if none is and the evidence is positive: a class improved, or all are equivalent; else
+    *unknown*, for "no difference seen" is not "no difference". A result is improvement or regression only where the
+    interval of the difference excludes 0 and the p-value, adjusted for all classes tested (Holm), is below 0.05; in a
+    run of two arms whose scenario says `decide`, only where its anytime evidence reached the bar.
     Raises `RunFolderError` if a manifest's scenario cannot be read.
     """
     stated = stated or Stated()

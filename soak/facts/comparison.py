@@ -368,9 +368,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     difference of rates, `time_margin` the largest relative change of turn time, said not to matter. `builds` names what
     was compared, `latency` is by "ttft_ms", "tpot_ms", "e2e_ms", `goodput` and `drift` by "baseline", "candidate".
     `noise_floor` is set where both arms ran the same build (A/A), `conversations` where the arms' own answers carried
-    their conversations on; then turns are never paired, and all intervals and tests have the episode as their unit.
-    `tasks` is set where an agent worked on tasks in both. `cards`: what the environment cards differ in (None: a run
-    without them).
+    their conversations on; then turns are never paired, tests have the episode as their unit, and intervals are at
+    least as wide as by episodes. `tasks` is set where an agent worked on tasks in both. `cards`: what the environment
+    cards differ in (None: a run without them).
     """
 
     schema: str = "soak.comparison/1"

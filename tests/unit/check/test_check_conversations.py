@@ -1,7 +1,9 @@
 """Whole conversations: counted apart from turns, compared by episode, and never beside recorded ones."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import msgspec
 import pytest
 from check_histories import manifest
 
@@ -142,3 +144,31 @@ def test_modes_and_their_settings_must_match() -> None:
     assert "live replay" not in reasons(
         arm(facts, replay="recorded"), arm(facts, replay="recorded", live=Live(match=0.5))
     )
+
+
+def test_an_agents_tasks_come_after_what_voids_them() -> None:
+    """The paragraph opens with the reason that no conclusion may be drawn; the tasks' result is then left out."""
+
+    def agent(resolved: int, seed: int = 7) -> ArmHistory:
+        """Return an arm that ended twelve tasks."""
+        ends = [
+            ConversationEnd(
+                episode=f"t{i:02}",
+                pass_=0,
+                arm="candidate",
+                reason="submitted",
+                turns=3,
+                counts={"resolved": i < resolved},
+            )
+            for i in range(12)
+        ]
+        one = arm([ConversationFact(end=end) for end in ends], replay="agent")
+        return replace(one, ends=ends, manifest=msgspec.structs.replace(one.manifest, seed=seed))
+
+    sound, void = compare(agent(10), agent(1)), compare(agent(10), agent(1, seed=8))
+    assert sound.sentence.startswith("Both arms ran the same build")
+    assert "Tasks resolved: 10 → 1 of 12 (9 only in the baseline, 0 only in the candidate" in sound.sentence
+    assert (": regression." in sound.sentence, sound.verdict) == (True, "fail")
+    assert void.sentence.startswith("No conclusion may be drawn: different seeds")
+    assert "regression" not in void.sentence
+    assert void.verdict == "unknown"
