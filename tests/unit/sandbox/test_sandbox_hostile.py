@@ -134,10 +134,12 @@ def test_a_gigabyte_of_output_is_cut(place: Place) -> None:
         "for i in $(seq 600); do : > n$i; done; sleep 2",
         "mkdir h; for i in $(seq 40); do head -c 1000000 /dev/zero > h/$i; done; chmod 000 h; sleep 2",
         'python -c \'import os\nfor _ in range(2500): os.mkdir("d"); os.chdir("d")\'; sleep 2',
+        'for n in {10..13}; do eval "exec $n>f; head -c 9000000 /dev/zero >&$n"; rm f; done; sleep 9',
+        "python -c 'import os, time\nfor _ in (1, 2): os.write(os.memfd_create(str()), bytes(9 << 20))\ntime.sleep(9)'",
     ],
 )
 def test_a_full_disk_ends_the_command(place: Place, command: str) -> None:
-    """One big file, many files, folders that are shut or nested without end: the place's limit holds for all."""
+    """One big file, many, folders shut or nested without end, files without a name: the place's limit holds for all."""
     assert run(place, command).ended == "disk"
     place.remove()
     assert not place.root.exists()
@@ -260,6 +262,12 @@ def test_files_cannot_be_put_outside(place: Place, name: str) -> None:
     """A tasks file cannot write outside the repository it describes."""
     with pytest.raises(SandboxError):
         place.put({name: "x"})
+
+
+def test_files_that_cannot_be_written_are_refused(place: Place) -> None:
+    """A file that is to lie in another file, or a full disk, is an error in words."""
+    with pytest.raises(SandboxError, match=r"'src/a\.txt/b' cannot be put into a sandbox"):
+        place.put({"src/a.txt/b": ""})
 
 
 def test_the_interpreter_is_the_one_that_runs_soak(place: Place) -> None:
