@@ -14,6 +14,7 @@ import msgspec
 import uvloop
 
 from soak import __version__
+from soak.app.agent import mini
 from soak.app.agent.carrier import refuse_if_unable, tasks_corpus
 from soak.app.audience import Audience
 from soak.app.course import Course, Earlier
@@ -173,16 +174,16 @@ def manifest_of(prepared: Prepared, sides: tuple[Side, ...]) -> Manifest:
         corpus=prepared.corpus.card,
         arms=tuple(cards.get(arm.name) or card_to_come(arm) for phase in prepared.phases for arm in phase),
         plan_digest=plan_digest(scenario, prepared.corpus.card.digest, scenario.seed, prepared.plan.arms),
-        environment=environment(),
+        environment=environment(*((mini.PACKAGE,) if scenario.replay == "agent" else ())),
         classifier=classifier_fingerprint(DEFAULTS.override(dict(scenario.classify))),
         arm_order=prepared.arm_order,
     )
 
 
-def environment() -> dict[str, str]:
-    """Return the versions on our side that may matter to a timing."""
+def environment(*more: str) -> dict[str, str]:
+    """Return the versions on our side that may matter to a timing, and those of the packages named."""
     found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
-    for package in _CLIENT_PACKAGES:
+    for package in (*_CLIENT_PACKAGES, *more):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

@@ -98,9 +98,8 @@ async def sit(sitting: Sitting) -> str:
     """
     Replay until the plan or the budget is used up, the run is interrupted, a threshold stops it, or a server is lost.
 
-    Returns the state: complete, interrupted, stopped, engine_gone, or `NEXT` where more arms have to come.
-    Raises `RunFolderError` if history cannot be
-    written. Whatever happens, every started turn has an end when it returns.
+    Returns the state: complete, interrupted, stopped, engine_gone, or `NEXT` where more arms have to come. Raises
+    `RunFolderError` if history cannot be written. Whatever happens, every started turn has an end when it returns.
     """
     switch = Switch()
     async with AsyncExitStack() as stack:

@@ -50,6 +50,7 @@ def test_two_of_three_tasks_are_resolved(soak: Soak, solver: Fake, tmp_path: Pat
     assert command.json["plan"]["tasks"] == 3
     assert "2 of 3" in command.err
     assert b"canary" not in b"".join(path.read_bytes() for path in (tmp_path / "run").iterdir())
+    assert RunFolder.open(tmp_path / "run").manifest.environment["mini-swe-agent"].startswith("2.")  # its prompts
     again = soak("check", "run", "--json").json
     assert again["arms"] == command.json["arms"]
     assert soak("compare", "run", "run", "--json").json["tasks"]["result"] == "inconclusive"

@@ -15,7 +15,7 @@ from soak.app.agent.verify import verify
 from soak.app.agent.walls import Builder
 from soak.facts import Sandbox, Task
 from soak.importers import find_tasks, load_corpus, load_tasks
-from soak.sandbox.place import own_uid
+from soak.sandbox import own_uid
 
 TASKS = find_tasks("swe_tasks").resolve()
 MINI = Path(sys.executable).with_name("mini")
