@@ -152,8 +152,8 @@ def test_a_container_without_a_runtime_is_refused(soak: Soak) -> None:
     assert "no container runtime answers" in command.error_lines()[0]
 
 
-def test_instances_of_swe_bench_need_a_container_runtime(soak: Soak, tmp_path: Path) -> None:
-    """Rows of SWE-bench are read as tasks; without what they need to run, the run says so with exit code 5."""
+def test_instances_of_swe_bench_are_read_and_refused(soak: Soak, tmp_path: Path) -> None:
+    """Rows of SWE-bench are read as tasks; that soak does not drive what they need is said with exit code 5."""
     row = {
         "instance_id": "astropy__astropy-12907",
         "repo": "astropy/astropy",
@@ -167,7 +167,9 @@ def test_instances_of_swe_bench_need_a_container_runtime(soak: Soak, tmp_path: P
     rows.write_text(json.dumps(row) + "\n")
     command = soak("run", "--scenario", "swe_tasks", "--set", f"corpus={rows}", "--target", NOWHERE)
     assert command.code == 5
-    assert "SWE-bench" in command.error_lines()[1]
+    _, why, hint = command.error_lines()
+    assert "SWE-bench" in why
+    assert "carry their repository" in hint
 
 
 def test_a_task_that_is_not_there_is_refused(soak: Soak) -> None:
