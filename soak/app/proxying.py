@@ -1,7 +1,6 @@
 """`soak proxy`: stand between any client and any server, keep what passes as a run, and record it as a corpus."""
 
 import asyncio
-import signal
 import socket
 import sys
 import time
@@ -20,9 +19,10 @@ from soak.app.keeping import Tell, keeping
 from soak.app.limits import make_room_for_streams
 from soak.app.run import environment, new_folder
 from soak.app.sides import DEFAULT_ARM, Side, arm_spec, open_sides
+from soak.app.watching import on_interrupt, polling
 from soak.check import scenario_of
 from soak.classify import DEFAULTS
-from soak.client import Desk, LoopLag, Passage, Target, survey
+from soak.client import LoopLag, Passage, Target, survey
 from soak.errors import CorpusError, RunFolderError, UsageError
 from soak.facts import (
     Budget,
@@ -37,7 +37,6 @@ from soak.importers import refuse_taken, write_corpus
 from soak.proxy import BODY_LIMIT_BYTES, PATIENCE_S, Proxy, Recorder, Recording, recording_of
 from soak.replay import Switch
 from soak.scenario import threshold_problem
-from soak.scrape import parse_metrics, poll
 from soak.store import HistoryWriter, RunFolder, close_open_starts
 
 LIVE = "live traffic"
@@ -250,9 +249,12 @@ async def _pass(
             body_limit_bytes=order.body_limit_bytes,
             secrets=_secrets(side.target),
         )
-        stack.enter_context(_signals(switch, recorder))
-        await stack.enter_async_context(_watching(side.target, scenario, recorder))
-        await stack.enter_async_context(keeping((side,), _teller(recorder), switch))
+        tell = _teller(recorder)
+        stack.enter_context(on_interrupt(lambda: tell("interrupted", _interrupted(switch))))
+        every_s = scenario.scrape_every_s
+        await stack.enter_async_context(polling((side,), recorder.sample, tell, every_s=every_s, wall_clock=time.time))
+        await stack.enter_async_context(_counting(recorder))
+        await stack.enter_async_context(keeping((side,), tell, switch))
         lag.start()
         await proxy.listen(listening)
         url = _url(listening)
@@ -296,48 +298,17 @@ def _interrupted(switch: Switch) -> str:
     return "no new requests; those in flight go on, once more to stop at once"
 
 
-@contextmanager
-def _signals(switch: Switch, recorder: Recorder) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    numbers: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
-    try:
-        for number in numbers:
-            loop.add_signal_handler(number, lambda: recorder.tell("interrupted", _interrupted(switch)))
-    except (ValueError, RuntimeError):
-        numbers = ()  # not the main thread: whoever runs the loop handles signals
+@asynccontextmanager
+async def _counting(recorder: Recorder) -> AsyncIterator[None]:
+    """Note the time, and now and then the counts, through the block."""
+    began = time.monotonic()
+    ticking = asyncio.create_task(_tick(recorder, began))
     try:
         yield
     finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
-
-
-@asynccontextmanager
-async def _watching(target: Target, scenario: Scenario, recorder: Recorder) -> AsyncIterator[None]:
-    """Read the target's metrics page before, during and after the block; note the time and the counts in between."""
-    stop = asyncio.Event()
-    async with Desk(target) as desk:
-        if (page := await desk.metrics()) is not None:  # a reading before the first turn, come what may
-            recorder.sample(parse_metrics(page, arm=DEFAULT_ARM, at=time.time()))
-        polling = asyncio.create_task(
-            poll(
-                desk.metrics,
-                recorder.sample,
-                arm=DEFAULT_ARM,
-                every_s=scenario.scrape_every_s,
-                wall_clock=time.time,
-                stop=stop,
-            )
-        )
-        began = time.monotonic()
-        ticking = asyncio.create_task(_tick(recorder, began))
-        try:
-            yield
-        finally:
-            stop.set()
-            ticking.cancel()
-            await asyncio.gather(polling, ticking, return_exceptions=True)
-            recorder.tick(time.monotonic() - began)
+        ticking.cancel()
+        await asyncio.gather(ticking, return_exceptions=True)
+        recorder.tick(time.monotonic() - began)
 
 
 async def _tick(recorder: Recorder, began: float) -> None:

@@ -89,6 +89,12 @@ def corpus_for(scenario: Scenario, name_or_path: str) -> Corpus:
     return load_corpus(find_corpus(name_or_path))
 
 
+def refuse_idle_agent(scenario: Scenario, corpus: Corpus) -> None:
+    """Raise `UsageError` or `SandboxError` if the scenario needs an agent and none can work here."""
+    if scenario.replay == "agent":
+        refuse_if_unable(scenario, Path(corpus.card.path))
+
+
 def run(order: RunOrder, audience: Audience, prepared: Prepared | None = None) -> RunResult:
     """
     Replay the scenario and return its summary; raises `SoakError` if it cannot begin or be recorded.
@@ -96,8 +102,7 @@ def run(order: RunOrder, audience: Audience, prepared: Prepared | None = None) -
     `prepared` is the order as `prepare_run` returned it, if it was called before.
     """
     prepared = prepared or prepare_run(order)
-    if prepared.loaded.scenario.replay == "agent":
-        refuse_if_unable(prepared.loaded.scenario, Path(prepared.corpus.card.path))
+    refuse_idle_agent(prepared.loaded.scenario, prepared.corpus)
     path = order.folder or new_folder(prepared.loaded.scenario.name)
     RunFolder.refuse_taken(path)
     beginning = _Beginning(path, prepared)

@@ -129,19 +129,35 @@ def test_a_killed_run_goes_on_with_the_tasks_that_lack_an_end(begin: Soak, solve
     assert resumed.json["state"] == "complete"
 
 
-def test_without_bubblewrap_nothing_is_run(soak: Soak, tmp_path: Path) -> None:
-    """Where bubblewrap is missing the run is refused with exit code 5 and what to install, before a turn is sent."""
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """An environment whose PATH has all that a sandbox needs but bubblewrap."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("bash", "git", "prlimit", "setpriv", "rm"):
         (tools / name).symlink_to(shutil.which(name) or "/bin/false")
-    command = soak(*ORDER, "--target", NOWHERE, "--run", "run", env={"PATH": str(tools)})
+    return {"PATH": str(tools)}
+
+
+def test_without_bubblewrap_nothing_is_run(soak: Soak, bare: dict[str, str], tmp_path: Path) -> None:
+    """Where bubblewrap is missing the run is refused with exit code 5 and what to install, before a turn is sent."""
+    command = soak(*ORDER, "--target", NOWHERE, "--run", "run", env=bare)
     assert command.code == 5
     what, why, hint = command.error_lines()
     assert "bwrap" in why
     assert "apt-get install bubblewrap" in hint
     assert "cannot be run shut away" in what
     assert not (tmp_path / "run").exists()
+
+
+def test_without_bubblewrap_nothing_is_resumed(soak: Soak, fake: Callable[..., Fake], bare: dict[str, str]) -> None:
+    """A run that goes on elsewhere is refused in the same words before any server is started or asked."""
+    server = fake("--tasks", TASKS)
+    soak(*only("pocket-units"), "--target", server.url, "--run", "run", "--set", "agent.step_limit=1")
+    server.kill()
+    command = soak("resume", "run", env=bare)
+    assert command.code == 5
+    assert "bwrap" in command.error_lines()[1]
 
 
 def test_a_container_without_a_runtime_is_refused(soak: Soak) -> None:
