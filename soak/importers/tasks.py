@@ -6,7 +6,6 @@ A row of SWE-bench is a JSON object with `instance_id`, `repo`, `base_commit`, `
 repository is in a container image; rows that name none get the one that SWE-bench publishes.
 """
 
-import difflib
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,18 +14,17 @@ from typing import Any
 
 import msgspec
 
-import soak
 from soak.errors import CorpusError
 from soak.facts import REPOSITORY_SCHEMA, TASK_SCHEMA, CorpusCard, Message, Task, Turn, make_episode
 from soak.importers.corpus import Corpus, check_episode
 from soak.importers.reading import UnreadableError, lines_of, parse_json
+from soak.shelves import meant, on_shelves
 
 TASKS_MAX = 10_000
 _PATH_MAX = 1_000
 _NAME_MAX = 255
 SWE_BENCH_SIGNS = frozenset({"instance_id", "repo", "base_commit", "problem_statement", "test_patch", "FAIL_TO_PASS"})
 
-_PACKAGE = Path(soak.__file__).parent
 _IMAGE = "swebench/sweb.eval.x86_64.{}:latest"
 _FORM = "see the form of a tasks file in soak/facts/task.py"
 
@@ -45,29 +43,19 @@ class _Task(Task, frozen=True, kw_only=True, forbid_unknown_fields=True):
     schema: str = TASK_SCHEMA
 
 
-def tasks_folders() -> tuple[Path, ...]:
-    """Return the folders searched for a tasks file by name, first match wins."""
-    tops = (Path("scenarios"), _PACKAGE.parent / "scenarios", _PACKAGE / "_data" / "scenarios")
-    return tuple(top / "tasks" for top in tops)
-
-
 def find_tasks(name_or_path: str) -> Path:
     """Return the tasks file given by path or by name; raises `CorpusError` naming those that exist."""
     path = Path(name_or_path)
     if path.is_file():
         return path
-    known: dict[str, Path] = {}
-    for folder in tasks_folders():
-        for found in sorted(folder.glob("*.jsonl")):
-            known.setdefault(found.stem, found)
+    known = on_shelves("scenarios/tasks", "*.jsonl")
     if name_or_path in known:
         return known[name_or_path]
-    near = difflib.get_close_matches(name_or_path, known, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
     raise CorpusError(
         f"no tasks file {name_or_path!r}",
         why=f"it is no file, and those known by name are: {', '.join(known) or 'none'}",
-        hint=f"{hint}give one of these names or the path of a .jsonl file with tasks; replay: agent needs one",
+        hint=f"{meant(name_or_path, known)}give one of these names or the path of a .jsonl file with tasks;"
+        " replay: agent needs one",
     )
 
 

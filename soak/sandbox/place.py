@@ -5,10 +5,8 @@ What a sandbox has on the host: one private folder below the temporary folder, r
     etc/    the few system files it needs      bin/    the names python and pytest, /opt/bin inside
     script/ the command to run, /opt/script inside; a file, for an argument has at most 128 KiB and no NUL
 
-The last three are read-only inside.
-
-The first three belong to the user the commands run as. What lies in them is measured while a command runs, since a
-folder has no quota of its own.
+The first three belong to the user the commands run as; what lies in them is measured while a command runs, since a
+folder has no quota of its own. The last three are read-only inside.
 """
 
 import contextlib

@@ -39,8 +39,7 @@ def run_walled(
     Run `command` (walls and all) and return how it ended; nothing it started is left.
 
     `stopped` is asked ten times a second; `given` (at most 64 KiB, what a pipe holds) is what the command reads from
-    stdin; `kill` is what ends the command besides killing its processes. Raises
-    `SandboxError` if it cannot be started.
+    stdin; `kill` is what ends the command besides killing its processes. Raises `SandboxError` if it cannot be started.
     """
     began = time.monotonic()
     try:

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import signal
 import sys
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -144,6 +146,24 @@ def test_a_server_that_dies_is_started_again_as_often_as_its_build_allows(begin:
         deaths = [event for event in history.events() if event.kind == "engine_died"]
     assert [(death.arm, death.data["code"]) for death in deaths] == [("candidate", -signal.SIGKILL)] * 2
     assert all(any("http://127.0.0.1" in line for line in death.data["log_tail"]) for death in deaths)
+
+
+def test_the_proxy_starts_any_build_and_restarts_it(begin: Soak, tmp_path: Path) -> None:
+    """`soak proxy --target FILE` stands before a server of its own; what it is and when it died are in the run."""
+    name = build(tmp_path, "one", restarts=1)
+    command = begin("proxy", "--target", name, "--port", 0, "--run", "r", "--json").said(" passes on to ")
+    (url,) = set(re.findall(r"(http://127\.0\.0\.1:\d+) passes on", command.err))
+    log = tmp_path / "r" / "engine-candidate.log"
+    kill_engine(log)
+    command.said("engine_restarted")
+    with urllib.request.urlopen(f"{url}/v1/models", timeout=30) as answer:
+        assert b"fake-model" in answer.read()
+    kill_engine(log)
+    command.said("engine_given_up").wait()
+    assert (command.code, command.json["state"], command.json["verdict"]) == (5, "engine_gone", "unknown")
+    (card,) = RunFolder.open(tmp_path / "r").manifest.arms
+    assert card.recipe is not None and card.recipe.name == "one"
+    assert card.environment is not None and card.environment.entries["engine"].value == "vllm"
 
 
 def test_serve_starts_any_build_and_restarts_it(begin: Soak, tmp_path: Path) -> None:

@@ -7,9 +7,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from fakes import Answer, Call, End, FakeServer, Head, Script, Send, Style
 from fakes.answers import sse, whole
+from fakes.faults import loop_answer, stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rigs.cli import holds_bytes
@@ -228,6 +230,20 @@ async def test_a_recording_has_each_turn_once(tmp_path: Path) -> None:
     assert told.left_out == {"the same turn asked again": 1}
     assert all(episode.answer(turn) is not None for episode in episodes for turn in episode.turns)
     assert check_run(tmp_path / "run").arms["candidate"].turns.finished == 5
+
+
+async def test_own_garbage_does_not_excuse_the_same_garbage(tmp_path: Path) -> None:
+    """What the model looped on stands in the client's history, and its next loop is still one, then and later."""
+    asked, unit = {"role": "user", "content": "hi"}, " and once more the same words again"
+    looped = {"role": "assistant", "content": unit * 60}
+    server = FakeServer(lambda ask: stream(loop_answer(ask, unit=unit), ask))
+    async with server as fake, between(fake.url, tmp_path / "run") as proxy:
+        await say(proxy, [asked], stream=True, max_tokens=900)
+        await say(proxy, [asked, looped, asked], stream=True, max_tokens=900)
+        await proxy.ear.ends(2)
+    assert proxy.ear.classes == ["garbage_loop", "garbage_loop"]
+    proxy.folder.update_manifest(msgspec.structs.replace(proxy.folder.manifest, classifier=None))
+    assert check_run(tmp_path / "run").arms["candidate"].turns.garbage_loop == 2
 
 
 async def test_a_stalled_disk_does_not_hold_up_traffic(tmp_path: Path) -> None:

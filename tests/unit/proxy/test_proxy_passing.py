@@ -113,6 +113,49 @@ async def test_other_paths_pass(fake: FakeServer, proxy: Between, path: str) -> 
     assert (head(through), payload(through)) == (head(direct), payload(direct))
 
 
+ANTHROPIC = b"""event: message_start
+data: {"type":"message_start","message":{"id":"m","role":"assistant","content":[]}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"h\\u00e9"}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+"""
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages?beta=true", "/v1/responses"])
+async def test_other_apis_pass_and_are_counted(fake: FakeServer, proxy: Between, path: str) -> None:
+    """A stream of Anthropic's messages or of responses passes byte for byte, with its key, and is no turn."""
+    fake.fixed[path.partition("?")[0]] = (200, "text/event-stream", ANTHROPIC)
+    body = b'{"model": "fake-model", "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "hi"}]}'
+    request = http("POST", path, body, "x-api-key: sk-of-a-client-0123", "anthropic-version: 2023-06-01")
+    direct, through = [split(await raw_exchange(port, request)) for port in (fake.port, proxy.port)]
+    assert (head(through), payload(through)) == (head(direct), (ANTHROPIC, True))
+    first, second = fake.received
+    assert second.body == first.body == json.loads(body)
+    assert second.headers["x-api-key"] == "sk-of-a-client-0123"
+    assert second.headers["anthropic-version"] == "2023-06-01"
+    assert proxy.ear.keys == []
+    proxy.recorder.tell_counts()
+    word = path.partition("?")[0].rpartition("/")[2]
+    assert f"1 exchanges were passed on and not judged (1 POST {word})" in proxy.ear.events[-1].text
+
+
+async def test_completions_are_turns(fake: FakeServer, proxy: Between) -> None:
+    """A stream of the completions API passes byte for byte and is a turn like a chat's."""
+    texts = ("The loader reads the file once", " and keeps it.")
+    choices = [{"index": 0, "text": text, "finish_reason": "stop" if text is texts[-1] else None} for text in texts]
+    data = b"".join(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n" for choice in choices)
+    fake.fixed["/v1/completions"] = (200, "text/event-stream", data + b"data: [DONE]\n\n")
+    request = http("POST", "/v1/completions", b'{"model": "fake-model", "prompt": "Explain.", "stream": true}')
+    assert payload(split(await raw_exchange(proxy.port, request))) == (data + b"data: [DONE]\n\n", True)
+    (record,) = await proxy.ear.ends(1)
+    assert record.observation is not None and record.observation.content == "".join(texts)
+    assert (proxy.ear.classes, record.key.episode.partition("-")[0]) == (["ok"], "completion")
+
+
 async def test_request_is_not_changed(fake: FakeServer, proxy: Between) -> None:
     """The target gets the client's bytes and headers: odd spacing, unknown fields, keys, and no header of our own."""
     raw = b'{ "model":"fake-model",\n"zzz": 1.50, "messages":[{"role":"user","content":"h\\u00e9"}] }'
