@@ -21,7 +21,7 @@ _PARSED_MAX_CHARS = 1_000_000
 _COMPARED_CHARS = 4_000
 _WORD = re.compile(r"[\w.\-/:@~*+%$\[\]{}^]+|[^\s\w]")
 _HEAD = re.compile(r"^(?:cd\s+[^\s;&|]+\s*(?:&&|;)\s*)+")
-_TAIL = re.compile(r"(?:\s*\|\s*(?:head|tail)(?:\s+-n?\s*\d+|\s+-\d+)?\s*)+$")
+_TAIL = re.compile(r"(?:head|tail)(?:\s+-n?\s*\d+)?")
 _OUTPUT = re.compile(r"\s*(?:2>&1|[12]?>\s*/dev/null|&>\s*/dev/null)")
 _QUOTES = re.compile(r"[\"'`\\]")
 _HERE = re.compile(r"(?<![\w./])\./(?=\w)")
@@ -87,6 +87,16 @@ def _ends(text: str) -> str:
 @lru_cache(maxsize=2048)  # each call is compared with many; of at most 4,000 characters each
 def _plain(text: str) -> _Plain:
     if not text.startswith("{"):
-        bare = _QUOTES.sub("", _TAIL.sub("", _OUTPUT.sub("", _HEAD.sub("", text))))
+        text = " ".join(text.split())
+        bare = _QUOTES.sub("", _without_tail(_OUTPUT.sub("", _HEAD.sub("", text))))
         text = " ".join(_MODULE.sub("", _HERE.sub("", bare)).split())
     return _Plain(text, tuple(_WORD.findall(text)))
+
+
+def _without_tail(command: str) -> str:
+    """Return a command without the `head` and `tail` at the end of its pipe; step by step, whatever stands there."""
+    while True:
+        before, bar, last = command.rpartition("|")
+        if not bar or not _TAIL.fullmatch(last.strip()):
+            return command
+        command = before
