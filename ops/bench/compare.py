@@ -6,10 +6,11 @@ rate of failures of about 1 % that come in episodes, and judgements by this soak
 then times the command as a person would start it. With --judge-again the manifests do not name the classifiers, so that
 every answer is judged anew.
 
-    python ops/bench/compare.py [--turns 100000] [--judge-again] [--keep FOLDER]
+    python ops/bench/compare.py [--turns 100000] [--judge-again] [--keep FOLDER] [--out ops/bench/results/compare.json]
 """
 
 import argparse
+import json
 import random
 import resource
 import subprocess
@@ -117,6 +118,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=100_000)
     parser.add_argument("--judge-again", action="store_true")
     parser.add_argument("--keep", type=Path)
+    parser.add_argument("--out", type=Path, help="also write the figures here, as JSON")
     args = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         place = args.keep or Path(scratch)
@@ -130,11 +132,18 @@ def main() -> None:
         spent = resource.getrusage(resource.RUSAGE_CHILDREN)
         size_mb = sum(file.stat().st_size for file in place.rglob("*.sqlite")) / 1e6
         print(done.stderr.decode(), end="", file=sys.stderr)
-        print(
-            f"{args.turns:,} turns a history, {size_mb:.0f} MB: {took_s:.1f} s wall,"
-            f" {spent.ru_utime + spent.ru_stime:.1f} s CPU, {spent.ru_maxrss / 1024:.0f} MiB at most,"
-            f" exit {done.returncode}, {len(done.stdout):,} bytes of JSON"
-        )
+    figures = {
+        "turns_each": args.turns,
+        "histories_mb": round(size_mb),
+        "judged_again": args.judge_again,
+        "wall_s": round(took_s, 1),
+        "cpu_s": round(spent.ru_utime + spent.ru_stime, 1),
+        "peak_mib": round(spent.ru_maxrss / 1024),
+        "exit": done.returncode,
+    }
+    print(json.dumps(figures, indent=1))
+    if args.out is not None:
+        args.out.write_text(json.dumps(figures, indent=1) + "\n")
 
 
 if __name__ == "__main__":
