@@ -20,7 +20,7 @@ from typing import Any, Literal
 from fakes import Ask, FakeServer, Script
 
 from rigs.planned import turn_keys
-from soak.app.resume import past_turn
+from soak.app.course import past_turn
 from soak.app.sides import Side
 from soak.app.sitting import open_arm
 from soak.classify import DEFAULTS
