@@ -93,10 +93,23 @@ def _build(name: str) -> Check:
         build = find_build(name)
         if build.file.engine == "url":
             return Check(name=called, state="ok", text=f"a server at {build.file.url}")
+        if build.file.engine == "command" and not build.file.requirements:
+            return _program(called, build.file.command[0])
         cache = state_of_cache(spec_of(build))
     except SoakError as error:
         return Check(name=called, state="problem", text=f"{error.what}: {error.why}", fix=error.hint)
     return Check(name=called, state="ok" if cache.ready else "note", text=cache.text, fix=cache.fix)
+
+
+def _program(called: str, program: str) -> Check:
+    """Say whether the program is there with which a build starts that installs nothing."""
+    if program.startswith("{"):
+        return Check(name=called, state="ok", text="a command run by the build's own Python; nothing to install")
+    found = shutil.which(program)
+    if found is None:
+        text = f"its program {program} is not found"
+        return Check(name=called, state="note", text=text, fix="install it, or correct `command` in the build's file")
+    return Check(name=called, state="ok", text=f"starts {found}; nothing to install")
 
 
 def _cache() -> Check:

@@ -351,7 +351,7 @@ def _complete(scenario: Scenario, arm: ArmSummary, state: str) -> Opinion:
     if against:
         return Opinion("unknown", tuple(against))
     # Only recorded replay knows beforehand how many turns there will be.
-    what = "planned turns" if scenario.replay == "recorded" else "turns begun"
+    what = "planned turns" if scenario.replay == "recorded" else "begun turns"
     kept = f"{turns.finished} of {turns.planned} {what} finished"
     rest = [
         f"{count} {what}"

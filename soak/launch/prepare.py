@@ -32,7 +32,7 @@ from soak.launch.install import install, installed_in, python_of
 from soak.launch.machine import require_disk
 from soak.launch.model import make_model, model_folder, model_ready
 from soak.launch.progress import Progress, Report, Step
-from soak.launch.spec import LaunchSpec, Packages
+from soak.launch.spec import LaunchSpec
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,8 +95,6 @@ def state_of_cache(spec: LaunchSpec) -> CacheState:
     """Return whether the build lies ready, for people; makes nothing."""
     folder = build_folder(spec)
     what = f"{spec.engine} {spec.version}".strip()
-    if spec.packages == Packages() and spec.model is None:
-        return CacheState(ready=True, text="starts a command that is there; nothing has to be made")
     if find(spec):
         proof = read_marker(folder / PROOF, Proof)
         started = f"served after {proof.ready_s:.0f} s when first started" if proof else "not started yet"

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import signal
 import sys
+import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -156,3 +158,18 @@ def test_serve_starts_any_build_and_restarts_it(begin: Soak, tmp_path: Path) -> 
     kill_engine(log)
     command.said("the server ended by itself").wait()
     assert command.code == 5
+
+
+def test_the_proxy_stands_before_a_build(begin: Soak, tmp_path: Path) -> None:
+    """`soak proxy --target BUILD` starts the server, passes traffic on to it, and ends it."""
+    name = build(tmp_path, "one")
+    command = begin("proxy", "--target", name, "--port", 0, "--run", "r", "--json").said("passes on to")
+    (url,) = re.findall(r"(http://[\d.:]+) passes on", command.err)
+    body = json.dumps({"model": "fake-model", "messages": [{"role": "user", "content": "x"}]}).encode()
+    request = urllib.request.Request(f"{url}/v1/chat/completions", body, {"content-type": "application/json"})
+    with urllib.request.urlopen(request, timeout=30) as answer:
+        assert answer.status == 200
+    command.signal(signal.SIGINT)
+    assert command.wait().json["arms"]["candidate"]["turns"]["finished"] == 1
+    assert RunFolder.open(tmp_path / "r").manifest.arms[0].given_target == name
+    assert not processes_holding(tmp_path / "r" / "engine-candidate.log")

@@ -129,6 +129,13 @@ def test_doctor_looks_at_the_rest_where_the_target_is_dead(soak: Soak) -> None:
     assert "do: is the server up" in soak("doctor", "--target", f"http://127.0.0.1:{free_port()}").out
 
 
+def test_doctor_does_not_start_a_build(soak: Soak) -> None:
+    """A build is no server to ask: exit code 2, and how to start it."""
+    done = soak("doctor", "--target", "local")
+    assert done.code == 2
+    assert "soak serve local" in done.error_lines()[2]
+
+
 def test_a_wrong_scenario_comes_before_the_embedded_build(soak: Soak, tmp_path: Path) -> None:
     """Without a target a scenario that is not there is refused before anything is said or done about a build."""
     for target in ((), ("--target", "local")):

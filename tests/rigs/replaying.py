@@ -280,7 +280,7 @@ class Rig:
             capabilities=Capabilities(**known),
             build=Build(model="m", target="http://x"),
             tool_mode=self.tool_mode,
-            local=False,
+            given=server.url,
         )
         arm = open_arm(side, self.scenario, clock=self.clock, switch=self.switch, tell=self.ear.tell)
         return await stack.enter_async_context(arm)

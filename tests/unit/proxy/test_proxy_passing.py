@@ -260,7 +260,7 @@ async def test_malformed_bodies_pass_unjudged(fake: FakeServer, proxy: Between, 
     assert (head(through), payload(through)) == (head(direct), payload(direct))
     proxy.recorder.tell_counts()
     assert not proxy.ear.keys
-    assert "1 exchanges were passed on and not judged" in proxy.ear.events[-1].text
+    assert "1 exchange was passed on and not judged" in proxy.ear.events[-1].text
 
 
 async def test_headers_without_end_are_refused(proxy: Between) -> None:
