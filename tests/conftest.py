@@ -1,5 +1,6 @@
 """What tests of all kinds share."""
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -17,3 +18,20 @@ def nursery(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[Nursery]":
     made = Nursery(tmp_path_factory.mktemp("commands"))
     yield made
     made.close()
+
+
+@pytest.fixture(scope="session")
+def engine_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A real engine: the one that `SOAK_TEST_ENGINE_URL` names, else the embedded build, started for these tests."""
+    url = os.environ.get("SOAK_TEST_ENGINE_URL")
+    if url:
+        yield url
+        return
+    from soak.launch import LOCAL, Progress, prepare, start  # makes an environment of gigabytes: only on demand
+
+    def report(progress: Progress) -> None:
+        print(f"{progress.step}: {progress.detail}")  # noqa: T201 - shown by pytest if it fails
+
+    log = tmp_path_factory.mktemp("engine") / "engine.log"
+    with start(prepare(LOCAL, report), log_path=log, report=report) as server:
+        yield server.url

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from soak.check.environment import card_difference
 from soak.check.pairing import ArmHistory, Pairing
 from soak.check.summary import client_notes
 from soak.check.turns import TurnFact
@@ -16,11 +17,30 @@ _OURS = ("uvloop", "aiohttp", "msgspec", "python", "system")
 """Versions on our side that can move a time: event loop, HTTP client, decoder, interpreter, machine."""
 
 
+_OF_THE_MACHINE = frozenset(
+    {"gpu", "gpu_driver", "cpu", "cores", "threads", "cache_blocks", "kv_cache_tokens", "kv_cache_bytes"}
+)
+"""Properties of a card in which one build may differ between two starts: the machine, and what memory it found."""
+
+
 def same_build(baseline: ArmHistory, candidate: ArmHistory) -> bool:
-    """Return whether both arms ran the same build, whatever their addresses; an unknown version is not the same."""
+    """
+    Return whether both arms ran the same build, as far as is known, whatever their addresses.
+
+    An unknown version is not the same, nor is a build of which the environment cards tell a difference: a patched
+    server may well report the version of the release it was made from.
+    """
     first, second = baseline.card.build, candidate.card.build
     same = [(build.engine, build.version, build.model, build.speculative, build.settings) for build in (first, second)]
-    return same[0] == same[1] and first.version is not None
+    return same[0] == same[1] and first.version is not None and not _told_apart(baseline, candidate)
+
+
+def _told_apart(baseline: ArmHistory, candidate: ArmHistory) -> bool:
+    """Return whether the arms' cards differ in more than the machine."""
+    cards = card_difference(baseline.card, candidate.card)
+    if cards is None:
+        return False
+    return bool(cards.packages) or any(row.name not in _OF_THE_MACHINE for row in cards.rows)
 
 
 def build_names(baseline: ArmHistory, candidate: ArmHistory) -> dict[str, str]:
@@ -87,10 +107,23 @@ def notes_on(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -> l
         bad = sum(turn.class_ != "ok" for turn in turns)
         if turns and pairing.pairs:
             notes.append(f"{plural(len(turns), 'turn')} finished only in {label} ({bad} not ok), left out here")
+    if pairing.own_ways:
+        notes += _episodes_alone(alone)
     for label, count in ((side.label, side.summary.turns.indeterminate) for side in (baseline, candidate)):
         if count:
             notes.append(f"{label}: {plural(count, 'turn')} broken off by ourselves, not counted")
     return notes
+
+
+def _episodes_alone(sides: Sequence[tuple[str, list[TurnFact]]]) -> list[str]:
+    """Return that turns of episodes which only one arm ran are left out, where there are episodes that both ran."""
+    shared = set.intersection(*({turn.key.episode for turn in turns} for _, turns in sides))
+    left = [(label, sum(turn.key.episode not in shared for turn in turns)) for label, turns in sides if shared]
+    return [
+        f"{plural(count, 'turn')} of episodes that only {label} ran, left out of the classes"
+        for label, count in left
+        if count
+    ]
 
 
 def _differing(first: Build, second: Build) -> dict[str, tuple[Any, Any]]:

@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -165,17 +165,29 @@ def _unpaired(members: frozenset[str], pairing: Pairing) -> _Compared:
 
 
 def _own_ways(members: frozenset[str], pairing: Pairing) -> _Compared:
-    """Compare arms that went their own ways in the same episodes: episode against episode, never turn against turn."""
+    """
+    Compare arms that went their own ways in the same episodes: episode against episode, never turn against turn.
+
+    What is counted are the turns of episodes that both ran, as in the intervals and the test; all if there are none.
+    The intervals are joined with those by turn, as in `_paired`: by episodes alone no event at all would be certainty.
+    """
     first, second = (_cells(turns, members) for turns in pairing.finished())
-    baseline, candidate = (
-        (sum(events for events, _ in side.values()), sum(turns for _, turns in side.values()))
-        for side in (first, second)
-    )
-    clusters = [ArmsInCluster(*first[name][::-1], *second[name][::-1]) for name in sorted(first.keys() & second.keys())]
-    figures = _figures(baseline, candidate, uneven_difference(clusters), uneven_ratio(clusters))
+    shared = sorted(first.keys() & second.keys())
+    baseline, candidate = (_summed(side[name] for name in shared or side) for side in (first, second))
+    clusters = [ArmsInCluster(*first[name][::-1], *second[name][::-1]) for name in shared]
+    difference, ratio = uneven_difference(clusters), uneven_ratio(clusters)
+    if shared:
+        difference = envelope(newcombe_unpaired(baseline, candidate), difference)
+        ratio = envelope(ratio_score(baseline, candidate), ratio)
+    figures = _figures(baseline, candidate, difference, ratio)
     p_value, test = swapped_clusters(clusters), "sign-flip over episodes of the arms' own conversations, two-sided"
     hit = sum(cluster.baseline_events + cluster.candidate_events > 0 for cluster in clusters)
     return _Compared(msgspec.structs.replace(figures, p_value=p_value, test=test, failing_episodes=hit))
+
+
+def _summed(cells: Iterable[tuple[int, int]]) -> tuple[int, int]:
+    known = list(cells)
+    return sum(events for events, _ in known), sum(turns for _, turns in known)
 
 
 def _by_episode(turns: Sequence[TurnFact], members: frozenset[str]) -> list[tuple[int, int]]:
@@ -201,7 +213,7 @@ def _figures(
     return ClassComparison(
         baseline=Events(events=baseline[0], turns=baseline[1]),
         candidate=Events(events=candidate[0], turns=candidate[1]),
-        discordant=Discordant(baseline_only=0, candidate_only=0),
+        discordant=None,
         difference=second - first if first is not None and second is not None else None,
         ci95=(difference.low, difference.high) if difference is not None else None,
         rate_ratio=second / first if first and second is not None else None,

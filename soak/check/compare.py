@@ -12,7 +12,7 @@ from soak.check.pairing import ArmHistory, Pairing, invalid_reasons, pair_up, wo
 from soak.check.sentence import Telling, details_of, sentence_of
 from soak.check.stated import Stated, terms_of
 from soak.check.survival import compare_survival
-from soak.check.tasks import compare_tasks, tasks_sentence
+from soak.check.tasks import compare_tasks
 from soak.check.trends import compare_drift, compare_trends
 from soak.check.wallclock import wall_clock
 from soak.facts import ClassComparison, Comparison, TaskComparison
@@ -29,12 +29,12 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     compared unpaired. Where the arms' own answers carried conversations on (live replay) turns are never paired: the
     unit is the episode. `stated` holds margins and limits said beforehand.
 
-    An agent's tasks are paired by task and pass, its turns are not. Verdict: *unknown* if `invalid` says anything; else
-    *fail* if any class, or the tasks resolved, is a regression; *pass* if none is and the
-    evidence is positive: a class improved, or all are equivalent; else *unknown*, for "no difference seen" is not
-    "no difference". A result is improvement or regression only where the interval of the difference excludes 0 and the
-    p-value, adjusted for all classes tested (Holm), is below 0.05; in a run of two arms whose scenario says `decide`,
-    only where its anytime evidence reached the bar.
+    An agent's tasks are paired by task and pass, its turns are not; tasks are a question of their own, asked at 5 %
+    beside the classes. Verdict: *unknown* if `invalid` says anything; else *fail* if any class, or the tasks resolved,
+    is a regression; *pass* if none is and the evidence is positive: a class improved, or all are equivalent; else
+    *unknown*, for "no difference seen" is not "no difference". A result is improvement or regression only where the
+    interval of the difference excludes 0 and the p-value, adjusted for all classes tested (Holm), is below 0.05; in a
+    run of two arms whose scenario says `decide`, only where its anytime evidence reached the bar.
     Raises `RunFolderError` if a manifest's scenario cannot be read.
     """
     stated = stated or Stated()
@@ -46,7 +46,8 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     clock = wall_clock(baseline, candidate, pairing, terms)
     cards = card_difference(baseline.card, candidate.card)
     warnings = [*same_arm_warning(cards), *warnings_on(baseline, candidate)]
-    noise = noise_floor(pairing, classes[ANY_FAILURE], clock) if same_build(baseline, candidate) else None
+    same = same_build(baseline, candidate)
+    noise = noise_floor(pairing, classes[ANY_FAILURE], clock) if same else None
     tasks = compare_tasks(baseline.ends, candidate.ends) if works_on_tasks(baseline) else None
     conversations = compare_conversations(
         (baseline.conversations, baseline.turns), (candidate.conversations, candidate.turns)
@@ -58,6 +59,9 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         pairing=pairing,
         terms=terms,
         noise=noise,
+        same=same,
+        hidden=cards is None or not cards.built,
+        tasks=tasks,
         conversations=conversations,
     )
     verdict = _verdict(invalid, classes, tasks)
@@ -72,7 +76,7 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
         invalid=invalid,
         verdict=verdict,
         verdict_by_evidence=verdict,
-        sentence=" ".join(([tasks_sentence(tasks)] if tasks else []) + [sentence_of(classes, clock, telling)]),
+        sentence=sentence_of(classes, clock, telling),
         details=details_of(classes, telling),
         notes=notes,
         warnings=warnings,

@@ -169,7 +169,7 @@ class Decider:
         name, asked = next(iter(self._questions.items()))
         times = asked.evidence.factor_needed(self.bar)
         needed = (
-            "the arms are alike so far, so no number of turns would tell them apart"
+            "the arms are alike so far; were they so in truth, no number of turns would tell them apart"
             if times is None
             else f"at this rate {rounded_up(math.ceil(times * self._pairs))} turns per arm are needed"
         )

@@ -54,25 +54,32 @@ def again_finding(first_again: Comparison) -> tuple[bool, str]:
     Return whether an arm run once more at the end (ABA) differs from its first run, and a sentence on it.
 
     `first_again` compares the two. They differ if a class became more or less frequent by the comparison's own rules,
-    or the interval of the time ratio excludes 1: then what changed is the machine, not a build.
+    or the interval of the time ratio excludes 1, each of which chance alone does in up to one of twenty runs. What then
+    changed is the machine, not a build.
     """
     clock = first_again.wall_clock
     moved = [name for name, found in first_again.classes.items() if found.result in ("improvement", "regression")]
     slower = clock.ci95 is not None and not clock.ci95[0] <= 1 <= clock.ci95[1]
     ratio = "unknown" if clock.ratio is None else f"{clock.ratio:.2f}"
     limits = f" (95 % {clock.ci95[0]:.2f} to {clock.ci95[1]:.2f})" if clock.ci95 else ""
-    discordant = [found.discordant for found in first_again.classes.values()]
-    flips = sum(found.baseline_only + found.candidate_only for found in discordant)
     drifted = bool(moved) or slower
     head = (
         "the baseline run once more after the candidate (ABA) was not the same as before"
         if drifted
-        else ("the baseline run once more after the candidate (ABA) was as before")
+        else "the baseline run once more after the candidate (ABA) did not visibly differ from before"
     )
     changed = f"; changed: {', '.join(moved)}" if moved else ""
-    tail = ": the machine drifted, and part of the difference between the arms may be that" if drifted else ""
-    said = f"turn time ratio {ratio}{limits}, {flips} changes of class in {first_again.pairs} pairs{changed}"
+    tail = ": the machine may have drifted, and part of the difference between the arms may be that" if drifted else ""
+    said = (
+        f"turn time ratio {ratio}{limits}, {_flips(first_again)} changes of class in {first_again.pairs} pairs{changed}"
+    )
     return drifted, f"{head}: {said}{tail}"
+
+
+def _flips(comparison: Comparison) -> int:
+    """Return the pairs whose two turns differ in class: each is discordant in two of the classes and any failure."""
+    discordant = [found.discordant for found in comparison.classes.values() if found.discordant is not None]
+    return sum(found.baseline_only + found.candidate_only for found in discordant) // 2
 
 
 def _values(card: EnvironmentCard) -> dict[str, str]:

@@ -106,9 +106,15 @@ class Pairing(NamedTuple):
 
     @property
     def clusters(self) -> int:
-        """Episodes that hold a pair (or any finished turn, where there is no pair)."""
-        alone = [*self.baseline_alone, *self.candidate_alone]
-        return len({turn.key.episode for turn in ([pair.baseline for pair in self.pairs] or alone)})
+        """
+        Episodes that hold a pair (or any finished turn, where there is no pair).
+
+        Of arms that went their own ways those that both ran, if there are any.
+        """
+        if self.pairs:
+            return len({pair.baseline.key.episode for pair in self.pairs})
+        first, second = ({turn.key.episode for turn in alone} for alone in (self.baseline_alone, self.candidate_alone))
+        return len((first & second if self.own_ways else None) or first | second)
 
     def finished(self) -> tuple[list[TurnFact], list[TurnFact]]:
         """Return all finished turns of the baseline and of the candidate."""

@@ -6,15 +6,27 @@ from dataclasses import dataclass
 from soak.check.classes import ANY_FAILURE
 from soak.check.pairing import Pairing
 from soak.check.stated import Terms
+from soak.check.tasks import tasks_sentence
 from soak.check.wording import TITLES, duration, percent, percent_up, plural, rounded_up, two_digits
-from soak.facts import ClassComparison, ConversationsCompared, Evidence, Makespan, Needed, NoiseFloor, WallClock
+from soak.facts import (
+    ClassComparison,
+    ConversationsCompared,
+    Evidence,
+    Makespan,
+    Needed,
+    NoiseFloor,
+    TaskComparison,
+    WallClock,
+)
 from soak.stats import upper_bound
 
 _FIRST = "garbage_loop"
+_ALONE = "There is nothing to compare it with."
 _LINE = 200
 _CHANGE_SHOWN_S = 1.0
 _SHARES_TOLD = 2
 _DESIGN_EFFECT_TOLD = 1.2
+_ABOUT = 0.05
 _PARTS = {
     "tokens": "longer or shorter answers",
     "speed": "time per token",
@@ -26,7 +38,11 @@ _PARTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Telling:
-    """What the paragraph needs besides the numbers; `versions` names the builds."""
+    """
+    What the paragraph needs besides the numbers; `versions` names the builds.
+
+    `same`: both arms ran one build, as far as is known; `hidden`: something may be that neither server told.
+    """
 
     invalid: Sequence[str]
     warnings: Sequence[str]
@@ -34,6 +50,9 @@ class Telling:
     pairing: Pairing
     terms: Terms
     noise: NoiseFloor | None
+    same: bool = False
+    hidden: bool = True
+    tasks: TaskComparison | None = None
     conversations: ConversationsCompared | None = None
 
 
@@ -50,9 +69,10 @@ def sentence_of(classes: Mapping[str, ClassComparison], clock: WallClock, tellin
         decided = [ANY_FAILURE]
     parts = [
         *_clouds(telling),
-        _class_text(_FIRST, classes[_FIRST], _unit(telling.pairing), telling.terms),
-        *(_class_text(name, classes[name], "", telling.terms) for name in decided),
-        _others_text({name: found for name, found in others.items() if name not in decided}),
+        tasks_sentence(telling.tasks, void=bool(telling.invalid)) if telling.tasks else "",
+        _class_text(_FIRST, classes[_FIRST], _unit(telling.pairing), telling),
+        *(_class_text(name, classes[name], "", telling) for name in decided),
+        _others_text({name: found for name, found in others.items() if name not in decided}, telling),
         *_conversation_texts(telling.conversations),
         _time_text(clock),
         _noise_text(telling.noise),
@@ -66,7 +86,7 @@ def details_of(classes: Mapping[str, ClassComparison], telling: Telling) -> list
     unit = _unit(telling.pairing).split(" in ")[0]
     seen = [name for name, found in classes.items() if name != ANY_FAILURE and _events(found)]
     told = [name for name in seen if name != _FIRST] + [ANY_FAILURE] * (len(seen) > 1)
-    return [_class_text(name, classes[name], unit, telling.terms) for name in told]
+    return [_class_text(name, classes[name], unit, telling) for name in told]
 
 
 def _unit(pairing: Pairing) -> str:
@@ -89,8 +109,9 @@ def _clouds(telling: Telling) -> Iterator[str]:
         yield f"No conclusion may be drawn: {_first(telling.invalid)}."
     if telling.warnings:
         yield _as_sentence(_first(telling.warnings))
-    if telling.noise is not None:
-        yield "Both arms ran the same build (A/A): what differs is the noise floor."
+    if telling.same:
+        told = ", as far as their servers tell" if telling.hidden else ""
+        yield f"Both arms ran the same build (A/A){told}: what differs is the noise floor."
 
 
 def _first(texts: Sequence[str]) -> str:
@@ -102,12 +123,12 @@ def _shortened(text: str, limit: int) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1].rstrip()}…"
 
 
-def _others_text(others: Mapping[str, ClassComparison]) -> str:
+def _others_text(others: Mapping[str, ClassComparison], telling: Telling) -> str:
     """Return the counts of the other classes that occurred, and what may be said of them: nothing, or equivalent."""
     told = [f"{TITLES[name]} {found.baseline.events} → {found.candidate.events}" for name, found in others.items()]
     if not told:
         return ""
-    same = all(found.result == "equivalent" for found in others.values())
+    same = not telling.invalid and all(found.result == "equivalent" for found in others.values())
     return _as_sentence(f"{', '.join(told)}: {'equivalent' if same else 'not distinguishable from no change'}")
 
 
@@ -131,17 +152,17 @@ def _as_sentence(text: str) -> str:
     return f"{text[0].upper()}{text[1:]}."
 
 
-def _class_text(name: str, found: ClassComparison, unit: str, terms: Terms) -> str:
-    title = TITLES[name]
+def _class_text(name: str, found: ClassComparison, unit: str, telling: Telling) -> str:
+    title, terms = TITLES[name], telling.terms
     turns = _turns_text(found)
     counts = f"{title[0].upper()}{title[1:]} {found.baseline.events} → {found.candidate.events}"
     counts += f" of {turns} {unit}" if unit else ""
     if found.baseline.events + found.candidate.events == 0:
-        return f"{counts}{_none_seen(found)}{_equivalence(found, terms.margin)}."
+        return f"{counts}{_none_seen(found)}{'' if telling.invalid else _equivalence(found, terms.margin)}."
     by_evidence = terms.decide is not None and found.evidence is not None
     worth = _evidence_text(found.evidence) if by_evidence and found.evidence else _p_text(found)
     evidence = "; ".join(text for text in (_effect(found), worth, _both_text(found)) if text)
-    return f"{counts} ({evidence}). {_conclusion(found, terms)}"
+    return f"{counts} ({evidence}). {_conclusion(found, telling)}" if evidence else f"{counts}. {_ALONE}"
 
 
 def _evidence_text(evidence: Evidence) -> str:
@@ -194,31 +215,50 @@ def _both_text(found: ClassComparison) -> str:
     return "" if found.both is None else f"{found.both} failed in both"
 
 
-def _conclusion(found: ClassComparison, terms: Terms) -> str:
-    if found.result == "equivalent" and terms.margin is not None:
-        return f"Equivalent within the stated margin of {percent(terms.margin)}."
-    if found.result in ("improvement", "regression"):
-        word = "fewer" if found.result == "improvement" else "more"
-        if terms.decide is not None:
-            chance = percent(terms.alpha)
-            return f"The candidate has {word}: the evidence reached its bar, as it would by chance at most {chance}."
-        return f"The candidate has {word}: the interval of the difference excludes no change."
-    return f"Not distinguishable from no change.{_needed_text(found, found.needed)}"
+def _conclusion(found: ClassComparison, telling: Telling) -> str:
+    terms = telling.terms
+    if found.result == "inconclusive":
+        return f"Not distinguishable from no change.{_needed_text(found, found.needed)}"
+    if telling.invalid:
+        return "What that would mean is open."
+    if found.result == "equivalent":
+        return f"Equivalent within the stated margin of {percent(terms.margin or 0.0)}."
+    if telling.same:
+        chance = percent(terms.alpha)
+        return (
+            f"The two runs differ, as two of one build do by chance at most {chance} of the time: what else differed?"
+        )
+    word = "fewer" if found.result == "improvement" else "more"
+    if terms.decide is not None:
+        chance = percent(terms.alpha)
+        return f"The candidate has {word}: the evidence reached its bar, as it would by chance at most {chance}."
+    return f"The candidate has {word}: the interval of the difference excludes no change."
 
 
 def _needed_text(found: ClassComparison, needed: Needed | None) -> str:
-    """Return what would settle it: turns per arm at these rates, and what these turns could have shown."""
+    """
+    Return what would settle it: turns per arm at these rates, and what these turns could have shown.
+
+    Unpaired arms have no estimate of how failures crowd in episodes, so that assumption is said.
+    """
     if found.turns_needed_80 is None or needed is None:
-        return " The rates are equal: no number of turns would tell them apart."
+        return " Were the true rates as equal as these, no number of turns would tell them apart."
     text = f" At these rates 80 % power needs about {rounded_up(found.turns_needed_80)} turns per arm"
+    text += " if turns fail independently of one another" if found.both is None else ""
     paired = found.turns_needed_80_paired
     if found.both and paired is not None and paired < found.turns_needed_80:
         text += f" ({rounded_up(paired)} if failures recur on the same turns as they did here)"
     if needed.turns is not None and (found.design_effect or 1.0) > _DESIGN_EFFECT_TOLD:
         text += f", {rounded_up(needed.turns)} as failures crowd in episodes here"
-    if needed.hours is not None:
-        text += f", about {duration(3600 * needed.hours)} of such runs"
-    return text + _visible(found, needed) + "."
+    return text + _lasting(found.turns_needed_80, needed) + _visible(found, needed) + "."
+
+
+def _lasting(told: int, needed: Needed) -> str:
+    """Return how long the needed turns take; their number too, where it is not about the one `told`."""
+    if needed.hours is None or needed.turns is None:
+        return ""
+    same = abs(needed.turns - told) <= _ABOUT * told
+    return f"{',' if same else f'; {rounded_up(needed.turns)} take'} about {duration(3600 * needed.hours)} here"
 
 
 def _visible(found: ClassComparison, needed: Needed) -> str:
@@ -242,20 +282,19 @@ def _time_text(clock: WallClock) -> str:
         text += ", cut in both arms, so the ratio may lie on either side"
     elif clock.result == "equivalent":
         text += ", equivalent within the stated margin"
-    elif clock.ci95 is not None and clock.ci95[0] <= 1 <= clock.ci95[1]:
+    elif clock.ci95 is not None and clock.result == "inconclusive":
         text += ", not distinguishable from no change"
     shares = _shares(clock.explained_by)
-    return f"{text}{': ' if shares else ''}{', '.join(shares)}{_cause(clock)}{_span_text(clock.makespan)}."
+    explained = f": {', '.join(shares)}{_cause(clock)}" if shares else ""
+    return f"{text}{explained}{_span_text(clock.makespan)}."
 
 
 def _span_text(span: Makespan | None) -> str:
-    """Return what became of the time from first to last turn; nothing with one conversation in flight."""
+    """Return what the time from first to last turn comes to (`makespan`); nothing with one conversation in flight."""
     if span is None or span.in_flight < 2:
         return ""
-    return (
-        f"; with {span.in_flight} conversations at once {duration(span.baseline_s)} → {duration(span.candidate_s)}"
-        " from first to last"
-    )
+    times = f"{duration(span.baseline_s)} → {duration(span.candidate_s)}"
+    return f"; scheduled with {span.in_flight} conversations at once {times} from first to last"
 
 
 def _shares(by_class: Mapping[str, float]) -> list[str]:

@@ -78,12 +78,12 @@ def compare_tasks(baseline: Sequence[ConversationEnd], candidate: Sequence[Conve
     )
 
 
-def tasks_sentence(tasks: TaskComparison) -> str:
-    """Return the comparison of tasks as a sentence."""
+def tasks_sentence(tasks: TaskComparison, *, void: bool = False) -> str:
+    """Return the comparison of tasks as a sentence; without its result where the arms may not be compared (`void`)."""
     return (
         f"Tasks resolved: {tasks.baseline} → {tasks.candidate} of {tasks.pairs}"
         f" ({tasks.discordant.baseline_only} only in the baseline, {tasks.discordant.candidate_only} only in the"
-        f" candidate; exact McNemar p = {tasks.p_value:.2g}): {tasks.result}."
+        f" candidate; exact McNemar p = {tasks.p_value:.2g}){'' if void else f': {tasks.result}'}."
     )
 
 

@@ -72,8 +72,7 @@ def _uptimes(side: ArmHistory, turns: Sequence[TurnFact]) -> list[float]:
 
 def _trend(axis: _Axis, failures: Sequence[_Failures]) -> Trend:
     placed = [_known(places, arm) for places, arm in zip(axis.places, failures, strict=True)]
-    short = axis.name == "uptime_s" and max((_span(at) for at, _ in placed), default=0.0) < MIN_SLOPE_S
-    first, second = (_test([place / axis.per for place in at], arm, slope=not short) for at, arm in placed)
+    first, second = (_test(axis, at, arm) for at, arm in placed)
     return Trend(
         axis=axis.name,
         per=axis.per,
@@ -111,12 +110,13 @@ def _events(counted: tuple[int, int]) -> Events:
     return Events(events=events, turns=turns)
 
 
-def _test(at: Sequence[float], arm: _Failures, *, slope: bool) -> TrendTest:
-    """Return the trend of an arm; without `slope` only whether there is one, for a test extrapolates nothing."""
-    found = event_trend(at, arm.failed, arm.episodes)
+def _test(axis: _Axis, at: Sequence[float], arm: _Failures) -> TrendTest:
+    """Return the trend of an arm; of too short a time only whether there is one, for a test extrapolates nothing."""
+    found = event_trend([place / axis.per for place in at], arm.failed, arm.episodes)
     if found is None:
         return TrendTest(slope=None, slope_ci95=None, p_value=None, p_independent=None)
     limits = None if found.interval is None else (found.interval.low, found.interval.high)
+    slope = axis.name != "uptime_s" or _span(at) >= MIN_SLOPE_S
     return TrendTest(
         slope=found.slope if slope else None,
         slope_ci95=limits if slope else None,

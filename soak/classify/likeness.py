@@ -21,8 +21,8 @@ _PARSED_MAX_CHARS = 1_000_000
 _COMPARED_CHARS = 4_000
 _WORD = re.compile(r"[\w.\-/:@~*+%$\[\]{}^]+|[^\s\w]")
 _HEAD = re.compile(r"^(?:cd\s+[^\s;&|]+\s*(?:&&|;)\s*)+")
-_TAIL = re.compile(r"(?:\s*\|\s*(?:head|tail)(?:\s+-n?\s*\d+|\s+-\d+)?\s*)+$")
-_OUTPUT = re.compile(r"\s*(?:2>&1|[12]?>\s*/dev/null|&>\s*/dev/null)")
+_PAGER = re.compile(r" ?(?:head|tail)(?: -(?:n ?)?\d+)?")
+_OUTPUT = re.compile(r" ?(?:2>&1|[12]?> ?/dev/null|&> ?/dev/null)")
 _QUOTES = re.compile(r"[\"'`\\]")
 _HERE = re.compile(r"(?<![\w./])\./(?=\w)")
 _MODULE = re.compile(r"\bpython[\d.]* -m (?=pytest\b)")
@@ -87,6 +87,16 @@ def _ends(text: str) -> str:
 @lru_cache(maxsize=2048)  # each call is compared with many; of at most 4,000 characters each
 def _plain(text: str) -> _Plain:
     if not text.startswith("{"):
-        bare = _QUOTES.sub("", _TAIL.sub("", _OUTPUT.sub("", _HEAD.sub("", text))))
+        single = " ".join(text.split())
+        bare = _QUOTES.sub("", _without_pagers(_OUTPUT.sub("", _HEAD.sub("", single))))
         text = " ".join(_MODULE.sub("", _HERE.sub("", bare)).split())
     return _Plain(text, tuple(_WORD.findall(text)))
+
+
+def _without_pagers(command: str) -> str:
+    """Return a command without the pipes into `head` or `tail` at its end, however many a looping model wrote."""
+    while True:
+        rest, bar, last = command.rpartition("|")
+        if not bar or not _PAGER.fullmatch(last.rstrip()):
+            return command
+        command = rest.rstrip()

@@ -34,12 +34,17 @@ def find_leak(content: str, known: tuple[str, ...]) -> Leak | None:
     if "<" not in text and "[" not in text:
         return None
     bare: str | None = None
+    explained: set[str] = set()  # each markup is looked up once, for a looping one would be looked up at each copy
     for kind, pattern in (("call_markup", _CALL), ("template_token", _TEMPLATE)):
         if pattern.search(text) is None:
             continue
         bare = without_code(text) if bare is None else bare
         for found in pattern.finditer(bare):
-            if not any(found.group() in text for text in known):
+            if found.group() in explained:
+                continue
+            if any(found.group() in text for text in known):
+                explained.add(found.group())
+            else:
                 rest = _TEMPLATE.sub("", bare[found.start() :]).strip()
                 return Leak(kind, found.start(), found.group(), not rest)
     return None

@@ -19,7 +19,9 @@ _INTENT = re.compile(
 )
 _CONDITIONAL = re.compile(
     r"\b(?:if|once|when|after|until|unless|please|would you|should you|let me know|happy to|glad to|feel free|be here"
-    r"|your|assist you|help you|for you|let's (?:\w+ )?(?:together|begin|start|get started|go|talk|chat))\b|\?\s*\Z",
+    r"|your|assist you|help you|for you)\b|\?\s*\Z"
+    # An invitation ends there; "let's start by running the tests" is an announcement.
+    r"|\blet's (?:\w+ )?(?:together|begin|start|get started|go|talk|chat)[.!\s]*\Z",
     re.IGNORECASE,
 )
 _OFFER = re.compile(r"\b(?:please|you|your|happy to|glad to|feel free|be here|cheers|regards)\b", re.IGNORECASE)

@@ -14,7 +14,8 @@ from soak.facts import Finding, ToolCall
 
 _MAX_CHARS = 400_000
 _MAX_CALLS = 64
-_CALL = re.compile(r"<tool_call>\s*(.*?)\s*(</tool_call>|(?=<tool_call>)|\Z)", re.DOTALL)
+# No blanks beside the lazy part: a flood of them in a call would be tried at each of its characters again.
+_CALL = re.compile(r"<tool_call>(.*?)(</tool_call>|(?=<tool_call>)|\Z)", re.DOTALL)
 _EXCERPT_CHARS = 200
 
 
@@ -34,8 +35,9 @@ def text_calls(content: str) -> tuple[TextCall, ...]:
     bare = without_code(said)
     found = zip(range(_MAX_CALLS), _CALL.finditer(said), strict=False)
     return tuple(
-        TextCall(_read(block.group(1), number), block.group(1), bool(block.group(2)) or block.end() < len(said))
+        TextCall(_read(text, number), text, bool(block.group(2)) or block.end() < len(said))
         for number, block in found
+        for text in (block.group(1).strip(),)
         if bare.startswith("<tool_call>", block.start())
     )
 

@@ -82,9 +82,10 @@ class ClassComparison(msgspec.Struct, frozen=True, kw_only=True):
     """
     One class: counts, difference (candidate − baseline) and rate ratio with 95 % intervals, test, result.
 
-    Counts are over the turns compared: the paired ones, or all finished ones where no turn is paired. `both`: pairs in
-    which both arms had the event (None unpaired). `turns_needed_80`: turns per arm for 80 % power at these rates if
-    failures do not recur on the same turns; `turns_needed_80_paired`: if they recur as often as they did here.
+    Counts are over the turns compared: the paired ones, or all finished ones where no turn is paired. `discordant` and
+    `both` (pairs in which both arms had the event) are None where no turn is paired. `turns_needed_80`: turns per arm
+    for 80 % power at these rates if turns fail independently; `turns_needed_80_paired`: if failures recur on the same
+    turns as often as they did here.
     `design_effect`: how many times the variance of the difference is what independent pairs would give (None: too few
     events to say); `icc`: the correlation of two turns of one episode that it amounts to. `failing_episodes`: episodes
     with an event in either arm.
@@ -92,7 +93,7 @@ class ClassComparison(msgspec.Struct, frozen=True, kw_only=True):
 
     baseline: Events
     candidate: Events
-    discordant: Discordant
+    discordant: Discordant | None
     difference: float | None
     ci95: Limits | None
     rate_ratio: float | None
@@ -367,9 +368,9 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     difference of rates, `time_margin` the largest relative change of turn time, said not to matter. `builds` names what
     was compared, `latency` is by "ttft_ms", "tpot_ms", "e2e_ms", `goodput` and `drift` by "baseline", "candidate".
     `noise_floor` is set where both arms ran the same build (A/A), `conversations` where the arms' own answers carried
-    their conversations on; then turns are never paired, and all intervals and tests have the episode as their unit.
-    `tasks` is set where an agent worked on tasks in both. `cards`: what the environment cards differ in (None: a run
-    without them).
+    their conversations on; then turns are never paired, tests have the episode as their unit, and intervals are at
+    least as wide as by episodes. `tasks` is set where an agent worked on tasks in both. `cards`: what the environment
+    cards differ in (None: a run without them).
     """
 
     schema: str = "soak.comparison/1"

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
-from soak.facts import ClassComparison, Comparison, Evidence, Gate, Makespan, Trend, TrendTest, WallClock
+from soak.facts import ClassComparison, Comparison, Discordant, Evidence, Gate, Makespan, Trend, TrendTest, WallClock
 from soak.report.arms import ReportArm, differences
 from soak.report.cards import difference_lines, difference_markdown
 from soak.report.escape import escape_markdown, escape_terminal, one_line
@@ -115,7 +115,7 @@ def exposure(comparison: Comparison) -> str:
     pairs, clusters, unpaired = (count(n) for n in (comparison.pairs, comparison.clusters, comparison.unpaired))
     whole = comparison.conversations
     if whole is not None:
-        return f"{count(whole.pairs)} paired conversations, {unpaired} turns (live, never paired), {clusters} episodes"
+        return f"{count(whole.pairs)} paired conversations, {unpaired} turns (never paired), {clusters} episodes"
     return f"{pairs} paired turns, {unpaired} unpaired, {clusters} episodes"
 
 
@@ -125,13 +125,17 @@ def class_row(name: str, found: ClassComparison, style: Style) -> list[str]:
         one_line(name, 30),
         f"{count(found.baseline.events)} of {count(found.baseline.turns)}",
         f"{count(found.candidate.events)} of {count(found.candidate.turns)}",
-        f"{count(found.discordant.baseline_only)} / {count(found.discordant.candidate_only)}",
+        _discordant(found.discordant),
         _difference(found),
         _ratio(found),
         p_value(found.p_value),
         p_value(found.p_adjusted),
         style.turn_class(found.result),
     ]
+
+
+def _discordant(found: Discordant | None) -> str:
+    return UNKNOWN if found is None else f"{count(found.baseline_only)} / {count(found.candidate_only)}"
 
 
 def _difference(found: ClassComparison) -> str:
@@ -255,11 +259,20 @@ def _first_failures(comparison: Comparison) -> Iterator[str]:
 
 
 def _trends(comparison: Comparison) -> Iterator[str]:
-    """Yield each arm's trend whose p-value says that there is one; that there is none is not said of the others."""
-    for trend in comparison.trends:
-        for name, found in (("baseline", trend.baseline), ("candidate", trend.candidate)):
-            if found.p_value is not None and found.p_value < _TREND_TOLD:
-                yield f"{name}: failures change {_AXES[trend.axis]}: {trend_text(found, trend)}"
+    """
+    Yield each arm's trend whose p-value, times the tests made (Bonferroni), says that there is one.
+
+    That there is none is not said of the others.
+    """
+    tests = [
+        (name, found, trend)
+        for trend in comparison.trends
+        for name, found in (("baseline", trend.baseline), ("candidate", trend.candidate))
+        if found.p_value is not None
+    ]
+    for name, found, trend in tests:
+        if (found.p_value or 0.0) * len(tests) < _TREND_TOLD:
+            yield f"{name}: failures change {_AXES[trend.axis]}: {trend_text(found, trend)}, one of {len(tests)} tests"
 
 
 def trend_text(found: TrendTest, trend: Trend) -> str:

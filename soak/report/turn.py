@@ -63,7 +63,8 @@ def _tokens(record: Record) -> int | None:
 
 
 def _size(record: Record) -> str:
-    return f"{count(_tokens(record))} tokens" if record.observation else ""
+    tokens = _tokens(record)
+    return "" if tokens is None else f"{count(tokens)} tokens"
 
 
 def _why(record: Record) -> str:

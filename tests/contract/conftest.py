@@ -1,7 +1,6 @@
 """Both stream paths against both servers: the scripted fake, and a real engine (marker `engine`)."""
 
-import os
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,23 +74,6 @@ async def fake() -> AsyncIterator[FakeServer]:
     """The scripted server, with a context of 8,192 tokens as the embedded build has."""
     async with FakeServer(storyteller, engine=FakeEngine(context_tokens=8192)) as server:
         yield server
-
-
-@pytest.fixture(scope="session")
-def engine_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A real engine: the one that `SOAK_TEST_ENGINE_URL` names, else the embedded build, started for these tests."""
-    url = os.environ.get("SOAK_TEST_ENGINE_URL")
-    if url:
-        yield url
-        return
-    from soak.launch import LOCAL, Progress, prepare, start  # makes an environment of gigabytes: only on demand
-
-    def report(progress: Progress) -> None:
-        print(f"{progress.step}: {progress.detail}")  # noqa: T201 - shown by pytest if it fails
-
-    log = tmp_path_factory.mktemp("engine") / "engine.log"
-    with start(prepare(LOCAL, report), log_path=log, report=report) as server:
-        yield server.url
 
 
 @pytest.fixture(params=["fake", pytest.param("engine", marks=ENGINE)])

@@ -46,11 +46,12 @@ def test_a_run_on_the_local_build(begin: Soak, tmp_path: Path) -> None:
     assert "vllm" in log.read_text("utf-8", "replace").lower()
 
 
-def test_the_engines_own_guard_is_asked_for_and_recorded(begin: Soak, tmp_path: Path) -> None:
+def test_the_engines_own_guard_is_asked_for_and_recorded(begin: Soak, engine_url: str, tmp_path: Path) -> None:
     """Parameters of the guard in `extra_body` reach vLLM, stand in the manifest, and its endings are garbage loops."""
     guard = {"max_pattern_size": 64, "min_count": 2}  # two copies: no six answers of a small model are without
-    command = begin(*ORDER, "--turns", 6, "--set", "sampling.temperature=0", "--set", "sampling.max_tokens=300",
-                    "--set", f"extra_body={json.dumps({'repetition_detection': guard})}").wait(READY_S)  # fmt: skip
+    asked = ("--set", f"extra_body={json.dumps({'repetition_detection': guard})}", "--set", "sampling.temperature=0")
+    command = begin(*ORDER, "--target", engine_url, "--turns", 6, *asked, "--set", "sampling.max_tokens=300")
+    command.wait(READY_S)
     folder = RunFolder.open(tmp_path / "run")
     assert folder.manifest.scenario["extra_body"] == {"repetition_detection": guard}
     with folder.history() as history:

@@ -5,28 +5,16 @@ from collections.abc import Callable
 import pytest
 from rigs.cli import Command
 
-from soak.errors import LaunchError
-from soak.launch import LOCAL, prepare
-
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def local_build() -> None:
-    """The build lies ready; where it cannot be had, these tests are skipped with the reason."""
-    try:
-        prepare(LOCAL)
-    except LaunchError as error:
-        pytest.skip(f"the embedded local build cannot be had: {error.why}")
-
-
-def test_live_replay_on_the_local_build(begin: Callable[..., Command]) -> None:
+def test_live_replay_on_the_local_build(begin: Callable[..., Command], engine_url: str) -> None:
     """Every conversation of the smoke corpus comes to an end of a known kind, within the turns that it may have."""
     command = begin(
         "run", "--scenario", "smoke", "--set", "replay=live", "--set", "sampling.max_tokens=48", "--set",
-        "live.max_turns=1", "--run", "run", "--json",
+        "live.max_turns=1", "--target", engine_url, "--run", "run", "--json",
     )  # fmt: skip
-    command.said("run begins", 900.0).wait(600)
+    command.wait(600)
     (arm,) = command.json["arms"].values()
     found = arm["conversations"]
     assert found["begun"] == found["ended"] == 3

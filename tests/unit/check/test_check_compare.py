@@ -73,8 +73,8 @@ def test_the_worked_example_reads_as_the_design_words_it() -> None:
     assert sentence.startswith(
         "Garbage loops 11 → 7 of 500 paired turns in 20 episodes (RR 0.64, 95 % 0.26–1.58; p = 0.39 by McNemar exact;"
         " 3 failed in both). Not distinguishable from no change. At these rates 80 % power needs about"
-        " 4,340 turns per arm (2,950 if failures recur on the same turns as they did here), about 19.6 min of such"
-        " runs; with 500 you could have seen 11 → 1."
+        " 4,340 turns per arm (2,950 if failures recur on the same turns as they did here); 2,950 take about 19.6 min"
+        " here; with 500 you could have seen 11 → 1."
     )
     assert "improve" not in sentence.lower()
 
@@ -226,13 +226,13 @@ def test_turns_of_one_arm_alone_are_counted_and_left_out() -> None:
 
 
 def test_without_any_pair_arms_are_compared_unpaired() -> None:
-    """Two halves of a corpus are compared by Fisher's test, with no discordant pairs."""
+    """Two halves of a corpus are compared by Fisher's test; of pairs nothing is told, not even that there were none."""
     first = {at: record for at, record in arm_records("baseline", 100, {1: LOOP}).items() if at.episode < "e002"}
     second = {at: record for at, record in arm_records("candidate", 100).items() if at.episode >= "e002"}
     found = compare(side("baseline", first), side("candidate", second))
     assert (found.pairs, found.unpaired, found.invalid) == (0, 100, [])
     assert found.classes[LOOP].test.startswith("Fisher exact")
-    assert found.classes[LOOP].both is None
+    assert found.classes[LOOP].both is found.classes[LOOP].discordant is None
     assert found.wall_clock.ratio is None
     assert "turns (unpaired)" in found.sentence
 
@@ -250,6 +250,62 @@ def test_an_invalid_arm_voids_the_comparison() -> None:
     assert (found.verdict, exit_code_of(found)) == ("unknown", 3)
     assert found.invalid[0].startswith("runs/candidate is invalid: speculation could not be confirmed")
     assert found.sentence.startswith("No conclusion may be drawn: runs/candidate is invalid")
+
+
+def test_what_is_invalid_gets_no_conclusion() -> None:
+    """Beside "no conclusion may be drawn" no class is told to have fewer or more, nor to be equivalent."""
+    insists = manifest(("candidate",), expect=Expect(speculation=True))
+    worse = arm_records("candidate", 500, {41 * i: LOOP for i in range(12)})
+    found = compare(side("baseline", arm_records("baseline", 500)), side("candidate", worse, insists))
+    alike = compare(
+        side("baseline", arm_records("baseline", 500)),
+        side("candidate", arm_records("candidate", 500), insists),
+        Stated(margin=0.05),
+    )
+    assert found.classes[LOOP].result == "regression"
+    assert "What that would mean is open." in found.sentence
+    assert "The candidate has" not in " ".join([found.sentence, *found.details])
+    assert "equivalent" not in alike.sentence.lower()
+
+
+def test_an_arm_without_turns_is_not_said_to_be_equal() -> None:
+    """Where one arm finished nothing there is nothing to compare, and no rates that could be equal."""
+    found = compare(
+        side("baseline", arm_records("baseline", 60, {7: LOOP})), side("candidate", arm_records("candidate", 0))
+    )
+    assert "Garbage loops 1 → 0 of 60 and 0 turns (unpaired). There is nothing to compare it with." in found.sentence
+    assert "equal" not in " ".join([found.sentence, *found.details])
+
+
+def test_equal_counts_are_not_said_to_be_equal_rates() -> None:
+    """Two of 500 in either arm do not say that the true rates are equal."""
+    assert (
+        "Were the true rates as equal as these, no number"
+        in compared({3: LOOP, 90: LOOP}, {7: LOOP, 300: LOOP}).sentence
+    )
+
+
+def test_unpaired_arms_say_what_the_needed_turns_assume() -> None:
+    """Without pairs nothing is known of how failures crowd, so that they are independent is said to be assumed."""
+    first = {at: one for at, one in arm_records("baseline", 500, {31: LOOP, 62: LOOP}).items() if at.episode < "e010"}
+    second = {at: one for at, one in arm_records("candidate", 500, {400: LOOP}).items() if at.episode >= "e010"}
+    found = compare(side("baseline", first), side("candidate", second))
+    assert "turns per arm if turns fail independently of one another" in found.sentence
+
+
+def test_two_runs_of_one_build_have_no_winner() -> None:
+    """A difference between two runs of one build asks what else differed; no arm is called the better one."""
+    build = Build(engine="vllm", version="1", model="m", target="http://t")
+    found = compare(
+        side("baseline", arm_records("baseline", 500), manifest(("baseline",), build=build)),
+        side(
+            "candidate",
+            arm_records("candidate", 500, {41 * i: LOOP for i in range(12)}),
+            manifest(("candidate",), build=build),
+        ),
+    )
+    assert "as two of one build do by chance at most 5.0 % of the time" in found.sentence
+    assert "The candidate has" not in found.sentence
 
 
 @pytest.mark.parametrize(

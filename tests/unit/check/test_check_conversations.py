@@ -1,11 +1,13 @@
 """Whole conversations: counted apart from turns, compared by episode, and never beside recorded ones."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
+import msgspec
 import pytest
 from check_histories import manifest
 
-from soak.check import ArmHistory, ConversationFact, TurnFact, compare, summarise
+from soak.check import ArmHistory, ConversationFact, Stated, TurnFact, compare, summarise
 from soak.check.conversations import conversation_sentences, measure_conversations
 from soak.check.pairing import invalid_reasons, pair_up
 from soak.check.summary import HistoryView
@@ -89,6 +91,28 @@ def test_no_live_turn_is_ever_paired() -> None:
     assert found.conversations.time_ratio == pytest.approx(68 / 96)
 
 
+def test_episodes_of_one_arm_alone_are_left_out_and_told() -> None:
+    """Counts are those of the episodes that the test and the interval are about, so a rate lies in its interval."""
+    base = arm([fact(name, 12) for name in "abcdefghxyz"], bad=3)
+    found = compare(base, arm([fact(name, 12) for name in "abcdefgh"], bad=3))
+    loops = found.classes["garbage_loop"]
+    assert (loops.baseline.events, loops.baseline.turns, loops.difference) == (24, 96, 0.0)
+    assert found.clusters == 8
+    assert f"36 turns of episodes that only {base.label} ran, left out of the classes" in found.notes
+    assert "24 → 24 of 96 turns in 8 episodes" in found.sentence
+
+
+def test_no_event_at_all_is_no_equivalence_of_live_arms() -> None:
+    """Where no turn failed in either arm the interval is as wide as that many turns allow, not a point."""
+    found = compare(
+        arm([fact(name, 12) for name in "abcdefgh"]), arm([fact(name, 6) for name in "abcdefgh"]), Stated(margin=0.01)
+    )
+    loops = found.classes["garbage_loop"]
+    assert loops.ci95 is not None
+    assert (loops.ci95[0] < -0.03, loops.ci95[1] > 0.06) == (True, True)
+    assert (loops.result, found.verdict) == ("inconclusive", "unknown")
+
+
 def test_one_episode_decides_nothing() -> None:
     """However many turns of one conversation failed, one episode is one piece of evidence."""
     base = arm([fact("a", 40), *(fact(name, 10) for name in "bcd")])
@@ -120,3 +144,31 @@ def test_modes_and_their_settings_must_match() -> None:
     assert "live replay" not in reasons(
         arm(facts, replay="recorded"), arm(facts, replay="recorded", live=Live(match=0.5))
     )
+
+
+def test_an_agents_tasks_come_after_what_voids_them() -> None:
+    """The paragraph opens with the reason that no conclusion may be drawn; the tasks' result is then left out."""
+
+    def agent(resolved: int, seed: int = 7) -> ArmHistory:
+        """Return an arm that ended twelve tasks."""
+        ends = [
+            ConversationEnd(
+                episode=f"t{i:02}",
+                pass_=0,
+                arm="candidate",
+                reason="submitted",
+                turns=3,
+                counts={"resolved": i < resolved},
+            )
+            for i in range(12)
+        ]
+        one = arm([ConversationFact(end=end) for end in ends], replay="agent")
+        return replace(one, ends=ends, manifest=msgspec.structs.replace(one.manifest, seed=seed))
+
+    sound, void = compare(agent(10), agent(1)), compare(agent(10), agent(1, seed=8))
+    assert sound.sentence.startswith("Both arms ran the same build")
+    assert "Tasks resolved: 10 → 1 of 12 (9 only in the baseline, 0 only in the candidate" in sound.sentence
+    assert (": regression." in sound.sentence, sound.verdict) == (True, "fail")
+    assert void.sentence.startswith("No conclusion may be drawn: different seeds")
+    assert "regression" not in void.sentence
+    assert void.verdict == "unknown"

@@ -63,8 +63,8 @@ def test_without_cards_nothing_is_said() -> None:
     assert not nothing.same_arm
 
 
-def compared(first: dict[str, str], second: dict[str, str]) -> Any:
-    plan = manifest(("baseline", "candidate"))
+def compared(first: dict[str, str], second: dict[str, str], build: Build | None = None) -> Any:
+    plan = manifest(("baseline", "candidate"), build=build)
     cards = tuple(
         msgspec.structs.replace(arm, environment=card(**entries).environment)
         for arm, entries in zip(plan.arms, (first, second), strict=True)
@@ -90,6 +90,18 @@ def test_the_same_arm_is_a_finding_of_the_comparison() -> None:
     assert "all 3 properties of their environment cards are equal" in " ".join(terminal_comparison(found).split())
 
 
+def test_a_patched_server_of_one_version_is_no_noise_floor() -> None:
+    """Two builds that tell one version are not called A/A where their cards differ in more than the machine."""
+    card_of = {"engine": "vllm", "engine_version": "0.32.0", "cache_blocks": "100", "speculative": "mtp, 2"}
+    build = Build(engine="vllm", version="0.32.0", model="m", target="http://t")
+    patched = compared(card_of, card_of | {"speculative": "mtp, 3"}, build)
+    again = compared(card_of, card_of | {"cache_blocks": "99"}, build)
+    assert patched.noise_floor is None
+    assert "A/A" not in f"{patched.sentence} {patched.notes}"
+    assert again.noise_floor is not None
+    assert again.sentence.startswith("Both arms ran the same build (A/A), as far as their servers tell:")
+
+
 def hostile(text: str) -> str:
     return terminal_comparison(compared(SAME | {"dtype": text}, SAME))
 
@@ -102,13 +114,15 @@ def test_what_a_server_tells_cannot_steer_a_terminal() -> None:
 
 
 def test_an_arm_run_once_more_tells_drift() -> None:
-    """The same arm as before is no drift; one that fails where it did not before is."""
+    """The same arm as before is no drift; one that fails where it did not is, and each change of class counts once."""
     plan = manifest(("baseline", "again"))
     first = side("baseline", arm_records("baseline", 100), plan)
     same = again_finding(compare(first, side("again", arm_records("again", 100), plan)))
-    bad = dict.fromkeys(range(0, 100, 2), "garbage_loop")
+    bad = {index: "error" if index < 10 else "garbage_loop" for index in range(0, 100, 2)}
     worse = again_finding(compare(first, side("again", arm_records("again", 100, bad), plan)))
     assert not same[0]
-    assert "as before" in same[1]
+    assert "did not visibly differ" in same[1]
+    assert "0 changes of class in 100 pairs" in same[1]
     assert worse[0]
     assert "garbage_loop" in worse[1]
+    assert "50 changes of class in 100 pairs" in worse[1]

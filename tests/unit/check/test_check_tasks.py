@@ -44,7 +44,8 @@ def test_seven_to_eleven_is_not_evidence() -> None:
     assert (found.discordant.baseline_only, found.discordant.candidate_only) == (0, 4)
     assert found.p_value == 0.125
     assert found.result == "inconclusive"
-    assert "exact McNemar p = 0.12" in tasks_sentence(found)
+    assert tasks_sentence(found).endswith("exact McNemar p = 0.12): inconclusive.")
+    assert tasks_sentence(found, void=True).endswith("exact McNemar p = 0.12).")
 
 
 def test_a_clear_change_has_a_direction() -> None:

@@ -203,6 +203,19 @@ def test_nothing_is_told_per_hour_of_a_run_of_seconds() -> None:
     assert uptime.p_value is not None
 
 
+def test_a_slope_per_hour_needs_half_an_hour_of_the_same_arm() -> None:
+    """The other arm's long run lends no slope to an arm of which a few minutes are known."""
+    bad = {index: LOOP for index in range(400) if index % 25 == 24}
+    long = records(
+        *(finished(i, bad.get(i, "ok"), arm="baseline", started_at=10.0 * i) for i in range(400)),
+    )
+    found = compare(side("baseline", long), side("candidate", arm_records("candidate", 400, bad)))
+    uptime = next(one for one in found.trends if one.axis == "uptime_s")
+    assert uptime.baseline.slope is not None
+    assert uptime.candidate.slope is None
+    assert uptime.candidate.p_value is not None
+
+
 def test_the_noise_floor_of_an_a_a_run() -> None:
     """Two runs of one build: flips, factors between turn times, and half-widths; two builds have none."""
     build = Build(engine="vllm", version="1", model="m", target="http://t")
@@ -213,7 +226,7 @@ def test_the_noise_floor_of_an_a_a_run() -> None:
     assert (found.noise_floor.class_flips, found.noise_floor.class_flip_rate) == (2, 0.02)
     assert found.noise_floor.turn_time_factor_p50 == pytest.approx(1.0)
     assert found.noise_floor.rate_half_width > 0
-    assert found.sentence.startswith("Both arms ran the same build (A/A): what differs is the noise floor.")
+    assert found.sentence.startswith("Both arms ran the same build (A/A), as far as their servers tell: what differs")
     assert "Noise floor: 2 pairs of one class" in found.sentence
     assert compare(*pair_of({}, {})).noise_floor is None
 

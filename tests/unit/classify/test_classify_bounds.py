@@ -7,7 +7,8 @@ import pytest
 from unit.classify.planted import library_text, token_ids
 from unit.classify.turns import answer
 
-from soak.classify import DEFAULTS, Context, TurnJudge, judge
+from soak.classify import DEFAULTS, Context, TurnJudge, judge, likeness
+from soak.classify.markup import find_leak
 from soak.classify.pieces import Cuts
 from soak.classify.stream import Stream
 from soak.facts import Chunk, ToolCall, ToolCallDelta
@@ -94,3 +95,32 @@ def test_memory_of_a_stream(with_ids: bool) -> None:
     held.append(tracemalloc.get_traced_memory()[0] / 1e6)
     tracemalloc.stop()
     assert max(held) < 2, held
+
+
+@pytest.mark.parametrize("unit", [" ", "\n", "<tool_call>"])
+def test_a_flood_inside_a_call_in_the_text_is_read_once(unit: str) -> None:
+    """A call in the text that never becomes JSON is judged whatever floods it; work that squares would never end."""
+    flood = unit * (400_000 // len(unit))
+    assert judge(answer(f"<tool_call>x{flood}y", "length"), Context(tool_mode="text")).class_ != "ok"
+
+
+def test_markup_that_the_prompt_knows_is_looked_up_once() -> None:
+    """An answer of nothing but a known template token is judged beside a deep prompt that ends on it."""
+    looks: list[str] = []
+
+    class Prompt(str):
+        """A text that counts how often it is searched."""
+
+        def __contains__(self, wanted: str) -> bool:  # type: ignore[override]
+            looks.append(wanted)
+            return super().__contains__(wanted)
+
+    assert find_leak("<|im_end|>" * 1000, (Prompt("all is well<|im_end|>"),)) is None
+    assert looks == ["<|im_end|>"]
+
+
+def test_pipes_of_a_looping_model_are_compared() -> None:
+    """A command with hundreds of pipes into `head` is compared; trying all ways to part them would never end."""
+    piped = "ls" + " | head" * 500
+    assert likeness(piped, "ls") == 1.0
+    assert likeness(f"{piped} x", "ls") < 0.1

