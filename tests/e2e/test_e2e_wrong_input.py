@@ -105,7 +105,9 @@ def test_a_target_nobody_listens_at(soak: Soak, tmp_path: Path) -> None:
     """An unreachable target is exit code 5, and no run folder is made."""
     done = soak("run", "--scenario", "smoke", "--target", f"http://127.0.0.1:{free_port()}")
     assert done.code == 5
-    assert "cannot reach" in done.error_lines()[0]
+    what, why, _ = done.error_lines()
+    assert "cannot reach" in what
+    assert why == "  why: Connection refused"
     assert not (tmp_path / "runs").exists()
 
 
