@@ -1,5 +1,5 @@
 """
-Where things that come with soak are found by name: scenarios and corpora; and where its extras are installed from.
+Where things that come with soak are found by name: scenarios, tasks, corpora and builds; and where extras come from.
 
 Three shelves of each kind, the first that has the name wins: the working folder's, the checkout's, and the one an
 installed wheel carries.
@@ -13,10 +13,15 @@ from pathlib import Path
 _PACKAGE = Path(__file__).parent
 
 
-def on_shelves(kind: str, pattern: str, is_one: Callable[[Path], bool]) -> dict[str, Path]:
+def carried(kind: str) -> tuple[Path, ...]:
+    """Return where the folder `kind` is that comes with soak: in the checkout, or in the wheel."""
+    return (_PACKAGE.parent / kind, _PACKAGE / "_data" / kind)
+
+
+def on_shelves(kind: str, pattern: str, is_one: Callable[[Path], bool] = Path.is_file) -> dict[str, Path]:
     """Return by name, in alphabetical order, what matches `pattern` in the folders `kind` and satisfies `is_one`."""
     found: dict[str, Path] = {}
-    for shelf in (Path(kind), _PACKAGE.parent / kind, _PACKAGE / "_data" / kind):
+    for shelf in (Path(kind), *carried(kind)):
         for path in shelf.glob(pattern):
             if is_one(path):
                 found.setdefault(path.stem if path.is_file() else path.name, path)

@@ -11,5 +11,6 @@ machine or run to the next (paths, durations, addresses) is replaced; see `ops.r
     python -m ops.recorder rebuild --write          record again and replace transcripts/
     python -m ops.recorder tasks [--write]          the same for the tasks made of the episodes (scenarios/tasks/)
 
-May touch: processes it starts itself, `/tmp/soak-recorder`, and with `--write` the folder `transcripts/`.
+May touch: processes it starts itself, `/tmp/soak-recorder`, and with `--write` the folders `transcripts/` and
+`scenarios/tasks/`.
 """

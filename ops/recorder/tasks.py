@@ -24,10 +24,14 @@ from soak.sandbox import Place
 LEFT_OUT = frozenset({"drover-blocked"})
 
 
-def tasks_file() -> bytes:
-    """Return the tasks of all corpora as one tasks file, repositories in alphabetical order."""
+def tasks_file(part: str = "") -> bytes:
+    """
+    Return the tasks of all corpora as one tasks file, repositories in alphabetical order.
+
+    `part`: only of the scripts whose name contains it.
+    """
     builder = Builder.of(Sandbox(), Path(__file__))
-    paths = [path for corpus in corpora() for path in scripts(corpus)]
+    paths = [path for corpus in corpora() for path in scripts(corpus) if part in path.stem]
     return as_file([task_of(path, builder) for path in paths if read_script(path).id not in LEFT_OUT])
 
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from soak.client import Desk, Target
-from soak.facts import Build, BuildFile, Capabilities, CardEntry, CardSource, EnvironmentCard
+from soak.facts import BuildFile, Capabilities, CardEntry, CardSource, EnvironmentCard
 from soak.launch import RunningServer
 from soak.scrape import settings_of_llama, settings_of_sglang, settings_of_vllm, settings_on_page
 
@@ -27,12 +27,6 @@ async def learn(
     answered = {**_answered(capabilities), **told}
     entries = {**known.entries, **_entries(settings_on_page(page), "metrics"), **_entries(answered, "engine")}
     return EnvironmentCard(entries=dict(sorted(entries.items())), packages=known.packages)
-
-
-def card_of_build(build: Build) -> EnvironmentCard:
-    """Return what is known of an arm whose server has not been started yet."""
-    found = {"engine": build.engine or "", "engine_version": build.version or "", "model": build.model}
-    return EnvironmentCard(entries=_entries(found, "build"))
 
 
 async def _asked(desk: Desk, engine: str | None) -> dict[str, str]:

@@ -15,7 +15,6 @@ from soak.check import ConversationFact, HistoryView, TurnFact, final_turns, sce
 from soak.classify import DEFAULTS, Context, Settings, cross_turn_loops, judge, prompt_text_of, rounds_of
 from soak.errors import RunFolderError, UsageError
 from soak.facts import (
-    CARRIED_ON,
     ConversationLoop,
     Judgement,
     Manifest,
@@ -73,12 +72,14 @@ def judge_again(history: History, manifest: Manifest, changes: Mapping[str, floa
     if manifest.classifier is not None and manifest.classifier == classifier_fingerprint(settings):
         return {}
     modes = {card.name: card.tool_mode for card in manifest.arms}
-    live = scenario_of(manifest).replay in CARRIED_ON
+    own_answers = scenario_of(manifest).replay != "recorded"
     refuse_unknown_arms(history, modes)
     starts = {started.key: started for started in history.starts()}
     return {
         key: judge(
-            record.observation, stored_context(history, starts[key], record, modes[key.arm], live=live), settings
+            record.observation,
+            stored_context(history, starts[key], record, modes[key.arm], own_answers=own_answers),
+            settings,
         )
         for key, record in history.final().items()
         if record.observation is not None and key in starts
@@ -125,12 +126,12 @@ def classifier_fingerprint(settings: Settings) -> str:
 
 
 def stored_context(
-    history: History, started: Started, record: Record, tool_mode: str, *, live: bool = False
+    history: History, started: Started, record: Record, tool_mode: str, *, own_answers: bool = False
 ) -> Context:
-    """Return what a stored answer was given: its prompt's text (`live`: but for its own answers), tools, record."""
+    """Return what a stored answer was given; `own_answers` as for `classify.prompt_text_of`."""
     prefix = history.prefix(started.prefix)
     return Context(
-        prompt_text=prompt_text_of(prefix, own_answers=live),
+        prompt_text=prompt_text_of(prefix, own_answers=own_answers),
         tools=history.tools(started.tools),
         reference=history.message(started.answer) if started.answer else None,
         reference_tokens=started.answer_tokens,

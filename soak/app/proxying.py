@@ -1,13 +1,12 @@
 """`soak proxy`: stand between any client and any server, keep what passes as a run, and record it as a corpus."""
 
 import asyncio
-import signal
 import socket
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -16,19 +15,17 @@ import uvloop
 from soak import __version__
 from soak.app.audience import Audience, Opening
 from soak.app.judging import classifier_fingerprint, summary_of
+from soak.app.keeping import Tell, keeping
 from soak.app.limits import make_room_for_streams
 from soak.app.run import environment, new_folder
-from soak.app.serving import serve
-from soak.app.sides import DEFAULT_ARM, ArmSpec, arm_spec, told_to
+from soak.app.sides import DEFAULT_ARM, Side, arm_spec, open_sides
+from soak.app.watching import on_interrupt, polling
 from soak.check import scenario_of
 from soak.classify import DEFAULTS
-from soak.client import Desk, LoopLag, Passage, Target, survey
+from soak.client import LoopLag, Passage, Target, survey
 from soak.errors import CorpusError, RunFolderError, UsageError
 from soak.facts import (
-    ArmCard,
     Budget,
-    Build,
-    Capabilities,
     CorpusCard,
     Manifest,
     Scenario,
@@ -37,10 +34,9 @@ from soak.facts import (
     digest_of,
 )
 from soak.importers import refuse_taken, write_corpus
-from soak.launch import RunningServer
 from soak.proxy import BODY_LIMIT_BYTES, PATIENCE_S, Proxy, Recorder, Recording, recording_of
+from soak.replay import Switch
 from soak.scenario import threshold_problem
-from soak.scrape import parse_metrics, poll
 from soak.store import HistoryWriter, RunFolder, close_open_starts
 
 LIVE = "live traffic"
@@ -95,27 +91,33 @@ def proxy(order: ProxyOrder, audience: Audience) -> ProxyResult:
     """
     Pass traffic on until told to stop (SIGINT, SIGTERM), and return what it came to.
 
-    Raises `UsageError` if it cannot listen, `BuildFileError` or `LaunchError` if a build is wrong or does not start,
-    `TargetError` if nothing answers at the target, `RunFolderError` or `CorpusError` if run folder or recording cannot
-    be made.
+    Raises `UsageError` if it cannot listen, `TargetError` if nothing answers at the target, `BuildFileError` or
+    `LaunchError` if a build cannot be started, `RunFolderError` or `CorpusError` if run folder or recording cannot be
+    made.
     """
     _refuse_thresholds(order.pass_if)
-    spec = arm_spec(DEFAULT_ARM, order.target)
     path = order.folder or new_folder("proxy")
     RunFolder.refuse_taken(path)
     if order.record is not None:
         refuse_taken(order.record)
     make_room_for_streams(_STREAMS, 2)
+    arm = arm_spec(DEFAULT_ARM, order.target)
+    scenario = scenario_for(order, arm.given)
     with ExitStack() as stack:
-        server = stack.enter_context(_launched(spec, path, audience)) if spec.launched else None
-        target = Target.parse(
-            server.url if server else spec.url, model=order.model, api_key=None if server else order.api_key
-        )
-        audience.preparing("asking", f"what {target} is")
-        capabilities = asyncio.run(_survey(target, server))
         listening = stack.enter_context(_bound(order.host, order.port))
-        folder = RunFolder.create(path, manifest_of(order, target, capabilities, server))
-        lost = _keep(folder, order, replace(target, model=capabilities.model), listening, audience)
+        (side,) = stack.enter_context(
+            open_sides(
+                (arm,),
+                scenario=scenario,
+                model=order.model,
+                api_key=order.api_key,
+                log_folder=path,
+                audience=audience,
+                look=survey,
+            )
+        )
+        folder = RunFolder.create(path, manifest_of(order, scenario, side))
+        lost = _keep(folder, order, side, listening, audience)
     return _result(folder, order, lost)
 
 
@@ -141,31 +143,28 @@ def finish_recording(run: Path, record: Path) -> Recorded:
 # -- before ----------------------------------------------------------------------------------------------------
 
 
-def manifest_of(
-    order: ProxyOrder, target: Target, capabilities: Capabilities, server: RunningServer | None
-) -> Manifest:
+def manifest_of(order: ProxyOrder, scenario: Scenario, side: Side) -> Manifest:
     """Return what is about to be kept: a scenario that says it is live traffic, and the target as it tells itself."""
-    scenario = scenario_for(order, target)
     digest = digest_of(LIVE)
     return Manifest(
         soak_version=__version__,
         created_at=time.time(),
         scenario=msgspec.to_builtins(scenario),
-        given={"target": str(target), "token_ids": order.token_ids},
+        given={"target": side.given, "token_ids": order.token_ids},
         seed=scenario.seed,
         corpus=CorpusCard(name=LIVE, path="", digest=digest, episodes=0, turns=0),
-        arms=(_card(order.target, target, capabilities, server),),
+        arms=(side.card,),
         plan_digest=digest,
         environment=environment(),
         classifier=classifier_fingerprint(DEFAULTS),
     )
 
 
-def scenario_for(order: ProxyOrder, target: Target) -> Scenario:
-    """Return the scenario of live traffic: replay "proxy", no budget, judged by `pass_if`."""
+def scenario_for(order: ProxyOrder, given: str) -> Scenario:
+    """Return the scenario of live traffic to `given`: replay "proxy", no budget, judged by `pass_if`."""
     return Scenario(
         name="proxy",
-        question=f"What became of the live traffic to {target}?",
+        question=f"What became of the live traffic to {given}?",
         duration="as long as it is left running",
         corpus=LIVE,
         replay="proxy",
@@ -174,43 +173,6 @@ def scenario_for(order: ProxyOrder, target: Target) -> Scenario:
         drain_s=order.drain_s,
         thresholds=Thresholds(min_turns=order.min_turns, pass_if=order.pass_if),
     )
-
-
-def _card(given: str, target: Target, capabilities: Capabilities, server: RunningServer | None) -> ArmCard:
-    settings = {"speculation": capabilities.speculation_on, "prefix_cache": capabilities.prefix_cache_on}
-    build = Build(
-        engine=capabilities.engine,
-        version=capabilities.version,
-        model=capabilities.model,
-        target=str(target),
-        settings={name: on for name, on in settings.items() if on is not None},
-    )
-    return ArmCard(
-        name=DEFAULT_ARM,
-        build=server.build if server else build,
-        given_target=given if server else str(target),
-        capabilities=capabilities,
-    )
-
-
-async def _survey(target: Target, server: RunningServer | None) -> Capabilities:
-    async with Desk(target) as desk:
-        found = await survey(desk)
-        page = await desk.metrics()
-    told = dict(server.build.settings) if server else {}
-    sample = parse_metrics(page, arm="", at=0.0) if page else None
-    return msgspec.structs.replace(
-        found,
-        speculation_on=told.get("speculation", sample.speculation_on if sample else None),
-        prefix_cache_on=told.get("prefix_cache", sample.prefix_cache_on if sample else None),
-    )
-
-
-@contextmanager
-def _launched(spec: ArmSpec, path: Path, audience: Audience) -> Iterator[RunningServer]:
-    log_path = path / f"engine-{DEFAULT_ARM}.log"
-    with serve(spec.target, port=None, log_path=log_path, report=told_to(audience)) as server:
-        yield server
 
 
 @contextmanager
@@ -243,9 +205,7 @@ def _refuse_thresholds(texts: tuple[str, ...]) -> None:
 # -- while it runs ---------------------------------------------------------------------------------------------
 
 
-def _keep(
-    folder: RunFolder, order: ProxyOrder, target: Target, listening: socket.socket, audience: Audience
-) -> str | None:
+def _keep(folder: RunFolder, order: ProxyOrder, side: Side, listening: socket.socket, audience: Audience) -> str | None:
     """Pass traffic on and keep it in the folder until told to stop; return what could not be kept."""
     scenario = scenario_of(folder.manifest)
     writer = folder.writer(patience_s=PATIENCE_S)  # a disk that stalls must not hold up what passes
@@ -253,7 +213,7 @@ def _keep(
     factory = uvloop.new_event_loop if sys.platform != "win32" else None
     try:
         with asyncio.Runner(loop_factory=factory) as runner:
-            lost = runner.run(_pass(order, target, scenario, writer, listening, audience))
+            lost = runner.run(_pass(order, side, scenario, writer, listening, audience))
     finally:
         audience.closing()
         unwritten = _closed(writer)
@@ -271,7 +231,7 @@ def _closed(writer: HistoryWriter) -> str | None:
 
 async def _pass(
     order: ProxyOrder,
-    target: Target,
+    side: Side,
     scenario: Scenario,
     writer: HistoryWriter,
     listening: socket.socket,
@@ -279,34 +239,38 @@ async def _pass(
 ) -> str | None:
     lag = LoopLag()
     recorder = Recorder(writer, audience, arm=DEFAULT_ARM, settings=DEFAULTS, lag=lag, wall=time.time)
-    stop = _Stop()
+    switch = Switch()
     async with AsyncExitStack() as stack:
-        passage = await stack.enter_async_context(Passage(target))
+        passage = await stack.enter_async_context(Passage(side.target))
         proxy = Proxy(
             passage,
             recorder,
             token_ids=order.token_ids,
             body_limit_bytes=order.body_limit_bytes,
-            secrets=_secrets(target),
+            secrets=_secrets(side.target),
         )
-        stack.enter_context(_signals(stop, recorder))
-        await stack.enter_async_context(_watching(target, scenario, recorder))
+        tell = _teller(recorder)
+        stack.enter_context(on_interrupt(lambda: tell("interrupted", _interrupted(switch))))
+        every_s = scenario.scrape_every_s
+        await stack.enter_async_context(polling((side,), recorder.sample, tell, every_s=every_s, wall_clock=time.time))
+        await stack.enter_async_context(_counting(recorder))
+        await stack.enter_async_context(keeping((side,), tell, switch))
         lag.start()
         await proxy.listen(listening)
         url = _url(listening)
-        recorder.tell("listening", f"{url} passes on to {target}", data={"url": url})
+        recorder.tell("listening", f"{url} passes on to {side.target}", data={"url": url})
         try:
-            await stop.drained.wait()
+            await switch.drained()
             proxy.drain()
-            await _first_of(proxy.idle(), stop.stopped.wait(), asyncio.sleep(order.drain_s))
+            await _first_of(proxy.idle(), switch.stopping(), asyncio.sleep(order.drain_s))
         finally:
             await proxy.close()
             lag.stop()
-    _end(writer, recorder)
+    _end(writer, recorder, switch)
     return recorder.lost
 
 
-def _end(writer: HistoryWriter, recorder: Recorder) -> None:
+def _end(writer: HistoryWriter, recorder: Recorder, switch: Switch) -> None:
     """Leave no start without an end, and say that the run is over."""
     recorder.tell_counts()
     if recorder.lost is not None:
@@ -314,67 +278,37 @@ def _end(writer: HistoryWriter, recorder: Recorder) -> None:
             close_open_starts(writer, time.time(), "its end was not recorded")
         except RunFolderError:
             return
-    recorder.tell("ended", "complete", data={"state": "complete", "reason": "interrupt"})
+    state = "engine_gone" if switch.reason == "engine_gone" else "complete"
+    recorder.tell("ended", state, data={"state": state, "reason": switch.reason})
 
 
-class _Stop:
-    """First signal: drain. Second: break off what is in flight."""
+def _teller(recorder: Recorder) -> Tell:
+    def tell(kind: str, text: str, arm: str | None = None, **data: object) -> None:
+        recorder.tell(kind, text, arm=arm, data=data)
 
-    def __init__(self) -> None:
-        self.drained = asyncio.Event()
-        self.stopped = asyncio.Event()
-
-    def again(self) -> str:
-        """Take a signal; return what it means."""
-        if self.drained.is_set():
-            self.stopped.set()
-            return "stopping now; requests in flight are broken off"
-        self.drained.set()
-        return "no new requests; those in flight go on, once more to stop at once"
+    return tell
 
 
-@contextmanager
-def _signals(stop: _Stop, recorder: Recorder) -> Iterator[None]:
-    loop = asyncio.get_running_loop()
-    numbers: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
-    try:
-        for number in numbers:
-            loop.add_signal_handler(number, lambda: recorder.tell("interrupted", stop.again()))
-    except (ValueError, RuntimeError):
-        numbers = ()  # not the main thread: whoever runs the loop handles signals
-    try:
-        yield
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
+def _interrupted(switch: Switch) -> str:
+    """Take a signal; return what it means. First: drain. Second: break off what is in flight."""
+    if switch.draining:
+        switch.stop("interrupt")
+        return "stopping now; requests in flight are broken off"
+    switch.drain("interrupt")
+    return "no new requests; those in flight go on, once more to stop at once"
 
 
 @asynccontextmanager
-async def _watching(target: Target, scenario: Scenario, recorder: Recorder) -> AsyncIterator[None]:
-    """Read the target's metrics page before, during and after the block; note the time and the counts in between."""
-    stop = asyncio.Event()
-    async with Desk(target) as desk:
-        if (page := await desk.metrics()) is not None:  # a reading before the first turn, come what may
-            recorder.sample(parse_metrics(page, arm=DEFAULT_ARM, at=time.time()))
-        polling = asyncio.create_task(
-            poll(
-                desk.metrics,
-                recorder.sample,
-                arm=DEFAULT_ARM,
-                every_s=scenario.scrape_every_s,
-                wall_clock=time.time,
-                stop=stop,
-            )
-        )
-        began = time.monotonic()
-        ticking = asyncio.create_task(_tick(recorder, began))
-        try:
-            yield
-        finally:
-            stop.set()
-            ticking.cancel()
-            await asyncio.gather(polling, ticking, return_exceptions=True)
-            recorder.tick(time.monotonic() - began)
+async def _counting(recorder: Recorder) -> AsyncIterator[None]:
+    """Note the time, and now and then the counts, through the block."""
+    began = time.monotonic()
+    ticking = asyncio.create_task(_tick(recorder, began))
+    try:
+        yield
+    finally:
+        ticking.cancel()
+        await asyncio.gather(ticking, return_exceptions=True)
+        recorder.tick(time.monotonic() - began)
 
 
 async def _tick(recorder: Recorder, began: float) -> None:

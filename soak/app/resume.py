@@ -10,7 +10,7 @@ from soak.app.audience import Audience
 from soak.app.course import Course, Earlier
 from soak.app.judging import classifier_fingerprint, summary_of
 from soak.app.order import Phase
-from soak.app.run import RunResult, corpus_for, note_sides, run_loop, used_s_of
+from soak.app.run import RunResult, corpus_for, note_sides, refuse_idle_agent, run_loop, used_s_of
 from soak.app.sides import ArmSpec, Side, arm_spec, open_sides
 from soak.app.sitting import ARMS_DONE, decider_of
 from soak.check import Decider, scenario_of
@@ -52,6 +52,7 @@ def resume(path: Path, *, target: str | None, api_key: str | None, audience: Aud
             hint="start `soak proxy` again with a new run; record this one with: soak proxy --finish RUN --record DIR",
         )
     corpus = same_corpus(manifest)
+    refuse_idle_agent(scenario, corpus)
     specs = _specs(manifest, target)
     plan = make_plan(scenario, corpus.episodes, [card.name for card in manifest.arms])
     goes_on = _GoingOn(folder, plan)

@@ -14,6 +14,7 @@ import msgspec
 import uvloop
 
 from soak import __version__
+from soak.app.agent import mini
 from soak.app.agent.carrier import refuse_if_unable, tasks_corpus
 from soak.app.audience import Audience
 from soak.app.course import Course, Earlier
@@ -88,6 +89,12 @@ def corpus_for(scenario: Scenario, name_or_path: str) -> Corpus:
     return load_corpus(find_corpus(name_or_path))
 
 
+def refuse_idle_agent(scenario: Scenario, corpus: Corpus) -> None:
+    """Raise `UsageError` or `SandboxError` if the scenario needs an agent and none can work here."""
+    if scenario.replay == "agent":
+        refuse_if_unable(scenario, Path(corpus.card.path))
+
+
 def run(order: RunOrder, audience: Audience, prepared: Prepared | None = None) -> RunResult:
     """
     Replay the scenario and return its summary; raises `SoakError` if it cannot begin or be recorded.
@@ -95,8 +102,7 @@ def run(order: RunOrder, audience: Audience, prepared: Prepared | None = None) -
     `prepared` is the order as `prepare_run` returned it, if it was called before.
     """
     prepared = prepared or prepare_run(order)
-    if prepared.loaded.scenario.replay == "agent":
-        refuse_if_unable(prepared.loaded.scenario, Path(prepared.corpus.card.path))
+    refuse_idle_agent(prepared.loaded.scenario, prepared.corpus)
     path = order.folder or new_folder(prepared.loaded.scenario.name)
     RunFolder.refuse_taken(path)
     beginning = _Beginning(path, prepared)
@@ -173,16 +179,16 @@ def manifest_of(prepared: Prepared, sides: tuple[Side, ...]) -> Manifest:
         corpus=prepared.corpus.card,
         arms=tuple(cards.get(arm.name) or card_to_come(arm) for phase in prepared.phases for arm in phase),
         plan_digest=plan_digest(scenario, prepared.corpus.card.digest, scenario.seed, prepared.plan.arms),
-        environment=environment(),
+        environment=environment(*((mini.PACKAGE,) if scenario.replay == "agent" else ())),
         classifier=classifier_fingerprint(DEFAULTS.override(dict(scenario.classify))),
         arm_order=prepared.arm_order,
     )
 
 
-def environment() -> dict[str, str]:
-    """Return the versions on our side that may matter to a timing."""
+def environment(*more: str) -> dict[str, str]:
+    """Return the versions on our side that may matter to a timing, and those of the packages named."""
     found = {"python": platform.python_version(), "system": f"{platform.system()} {platform.machine()}"}
-    for package in _CLIENT_PACKAGES:
+    for package in (*_CLIENT_PACKAGES, *more):
         try:
             found[package] = version(package)
         except PackageNotFoundError:

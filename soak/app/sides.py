@@ -1,7 +1,7 @@
 """The arms of a run before it starts: which server each one means, and what that server can do."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +22,9 @@ from soak.store import engine_log_path
 
 DEFAULT_ARM = "candidate"
 
+Look = Callable[[Desk], Awaitable[Capabilities]]
+"""How a target is asked what it is and can do."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ArmSpec:
@@ -40,6 +43,11 @@ class ArmSpec:
     def url(self) -> str:
         """Where the server of an arm that soak does not start is."""
         return (self.build.file.url if self.build else None) or self.target
+
+    @property
+    def given(self) -> str:
+        """What the user named, without credentials; raises `TargetError` for what is no URL."""
+        return self.target if self.build else str(Target.parse(self.url))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,10 +122,9 @@ def arm_spec(name: str, target: str) -> ArmSpec:
 
 def card_to_come(spec: ArmSpec) -> ArmCard:
     """Return the card of an arm whose server has not been started or asked yet."""
-    given = spec.target if spec.build else str(Target.parse(spec.url))
     model = (spec.build.file.served_as or spec.build.file.model) if spec.build else None
     build = Build(model=model or "(not asked yet)", target="(not started yet)")
-    return ArmCard(name=spec.name, build=build, given_target=given, recipe=spec.build)
+    return ArmCard(name=spec.name, build=build, given_target=spec.given, recipe=spec.build)
 
 
 @contextmanager
@@ -130,11 +137,13 @@ def open_sides(
     log_folder: Path,
     audience: Audience,
     begun_with: Mapping[str, ArmCard] = MappingProxyType({}),
+    look: Look = discover,
 ) -> Iterator[tuple[Side, ...]]:
     """
     Start what must be started, ask every target what it can do, and stop it all at the end, whatever happens.
 
-    `begun_with` are the cards of a run to go on with: model and tool mode are taken from them. Two arms that would be
+    `begun_with` are the cards of a run to go on with: model and tool mode are taken from them. `look` is how a target
+    is asked (`client.discover`, or `client.survey`, which makes it generate nothing). Two arms that would be
     sent tool calls in different ways are refused, for they would not be asked the same.
     Raises `LaunchError`, `TargetError`.
     """
@@ -155,6 +164,7 @@ def open_sides(
                 api_key=api_key,
                 audience=audience,
                 card=begun_with.get(spec.name),
+                look=look,
             )
             for spec in specs
         )
@@ -175,14 +185,12 @@ def _places(specs: tuple[ArmSpec, ...]) -> dict[str, Place]:
 
 
 def _launch(build: NamedBuild, place: Place, log_folder: Path, arm: str, audience: Audience) -> RunningServer:
-    report = told_to(audience)
+    report = _told_to(audience)
     prepared = prepare(spec_of(build), report)
     return start(prepared, log_path=engine_log_path(log_folder, arm), report=report, place=place)
 
 
-def told_to(audience: Audience) -> Report:
-    """Return what tells `audience` each step of making and starting a build."""
-
+def _told_to(audience: Audience) -> Report:
     def report(progress: Progress) -> None:
         audience.preparing(progress.step, progress.detail, progress.elapsed_s, ended=progress.ended)
 
@@ -198,13 +206,14 @@ def _side(
     api_key: str | None,
     audience: Audience,
     card: ArmCard | None,
+    look: Look,
 ) -> Side:
     file = spec.build.file if spec.build else None
     wanted = card.build.model if card else model or (file.served_as or file.model if file and not server else None)
     target = Target.parse(server.url if server else spec.url, model=wanted, api_key=None if server else api_key)
-    with Step("asking", told_to(audience)) as step:
+    with Step("asking", _told_to(audience)) as step:
         step.say(f"what {target} is and can do")
-        capabilities = asyncio.run(ask(target, speculation_hint=server.build if server else None))
+        capabilities = asyncio.run(ask(target, speculation_hint=server.build if server else None, look=look))
     target = replace(target, model=capabilities.model)
     return Side(
         name=spec.name,
@@ -212,7 +221,7 @@ def _side(
         capabilities=capabilities,
         build=_build(target, capabilities, server),
         tool_mode=card.tool_mode if card else resolve_tool_mode(scenario, capabilities),
-        given=spec.target if spec.build else str(target),
+        given=spec.given,
         recipe=spec.build,
         environment=asyncio.run(learn(target, capabilities, server, file)),
         server=server,
@@ -230,10 +239,10 @@ def refuse_two_tool_modes(modes_by_arm: Mapping[str, str]) -> None:
         )
 
 
-async def ask(target: Target, speculation_hint: Build | None = None) -> Capabilities:
+async def ask(target: Target, speculation_hint: Build | None = None, look: Look = discover) -> Capabilities:
     """Return what the target can do, with what its metrics page says of speculation and prefix cache."""
     async with Desk(target) as desk:
-        capabilities = await discover(desk)
+        capabilities = await look(desk)
         page = await desk.metrics()
     told: dict[str, Any] = dict(speculation_hint.settings) if speculation_hint else {}
     sample = parse_metrics(page, arm="", at=0.0) if page else None

@@ -4,10 +4,8 @@ One sitting of a run: from ready arms and an open history to a history in which 
 A run has one sitting, and one more for each resume.
 """
 
-import asyncio
-import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -16,13 +14,13 @@ from soak.app.agent.carrier import AgentCarrier
 from soak.app.audience import Audience
 from soak.app.keeping import keeping
 from soak.app.sides import Side
+from soak.app.watching import on_interrupt, polling
 from soak.check import Allowed, Decider, live_stop
 from soak.classify import DEFAULTS
 from soak.client import Desk, Request, compose, open_client
 from soak.facts import ConversationKey, Deadlines, EngineSample, Event, Message, Record, Retries, Scenario, TurnKey
 from soak.plan import Plan
 from soak.replay import Arm, Carrier, Clock, Gate, Live, Meter, PastTurn, Recorded, Replay, Switch, Tally, TurnRunner
-from soak.scrape import parse_metrics, poll
 from soak.store import HistoryWriter
 
 ARMS_DONE = "arms_done"
@@ -98,13 +96,12 @@ async def sit(sitting: Sitting) -> str:
     """
     Replay until the plan or the budget is used up, the run is interrupted, a threshold stops it, or a server is lost.
 
-    Returns the state: complete, interrupted, stopped, engine_gone, or `NEXT` where more arms have to come.
-    Raises `RunFolderError` if history cannot be
-    written. Whatever happens, every started turn has an end when it returns.
+    Returns the state: complete, interrupted, stopped, engine_gone, or `NEXT` where more arms have to come. Raises
+    `RunFolderError` if history cannot be written. Whatever happens, every started turn has an end when it returns.
     """
     switch = Switch()
     async with AsyncExitStack() as stack:
-        stack.enter_context(_interrupts(sitting, switch))
+        stack.enter_context(on_interrupt(partial(_interrupted, sitting, switch)))
         arms = {
             side.name: await stack.enter_async_context(
                 open_arm(side, sitting.scenario, clock=sitting.clock, switch=switch, tell=sitting.tell)
@@ -113,7 +110,9 @@ async def sit(sitting: Sitting) -> str:
         }
         for arm in arms.values():
             await switch.unless_draining(_warm_up(sitting, arm))
-        await stack.enter_async_context(_polling(sitting))
+        every_s, wall = sitting.scenario.scrape_every_s, sitting.clock.wall
+        watch = polling(sitting.sides, sitting.take, sitting.tell, every_s=every_s, wall_clock=wall)
+        await stack.enter_async_context(watch)
         await stack.enter_async_context(keeping(sitting.sides, sitting.tell, switch))
         await _replay(sitting, arms, switch)
     if sitting.more and switch.reason is None:
@@ -205,65 +204,14 @@ def _carrier_of(sitting: Sitting) -> Carrier:
     return Live(scenario, sitting.plan.episodes) if scenario.replay == "live" else Recorded(scenario)
 
 
-@asynccontextmanager
-async def _polling(sitting: Sitting) -> AsyncIterator[None]:
-    """Read every arm's metrics page at the start of the block, every few seconds, and at its end."""
-    stop = asyncio.Event()
-    async with AsyncExitStack() as stack:
-        tasks = []
-        for side in sitting.sides:
-            desk = await stack.enter_async_context(Desk(side.target))
-            if (page := await desk.metrics()) is not None:  # a reading before the first turn, come what may
-                sitting.take(parse_metrics(page, arm=side.name, at=sitting.clock.wall()))
-            poller = poll(
-                desk.metrics,
-                sitting.take,
-                arm=side.name,
-                every_s=sitting.scenario.scrape_every_s,
-                wall_clock=sitting.clock.wall,
-                stop=stop,
-                on_change=partial(_metrics_changed, sitting, side.name),
-                answered=page is not None,
-            )
-            tasks.append(asyncio.create_task(poller))
-        try:
-            yield
-        finally:
-            stop.set()
-            await asyncio.gather(*tasks)
-
-
-def _metrics_changed(sitting: Sitting, arm: str, failure: str | None) -> None:
-    if failure is None:
-        sitting.tell("metrics_back", "the engine's metrics page answers again", arm)
-    else:
-        sitting.tell("metrics_silent", f"the engine's metrics page gives no reading any more ({failure})", arm)
-
-
-@contextmanager
-def _interrupts(sitting: Sitting, switch: Switch) -> Iterator[None]:
+def _interrupted(sitting: Sitting, switch: Switch) -> None:
     """First Ctrl-C (or SIGTERM): drain. Second: stop at once."""
-
-    def interrupted() -> None:
-        if switch.draining:
-            sitting.tell("interrupted", "stopping now; turns in flight close as indeterminate")
-            switch.stop("interrupt")
-        else:
-            sitting.tell("interrupted", "draining: turns in flight go on, no new ones; once more to stop at once")
-            switch.drain("interrupt")
-
-    loop = asyncio.get_running_loop()
-    signals: tuple[signal.Signals, ...] = (signal.SIGINT, signal.SIGTERM)
-    try:
-        for number in signals:
-            loop.add_signal_handler(number, interrupted)
-    except (ValueError, RuntimeError):
-        signals = ()  # not the main thread: whoever runs the loop handles signals
-    try:
-        yield
-    finally:
-        for number in signals:
-            loop.remove_signal_handler(number)
+    if switch.draining:
+        sitting.tell("interrupted", "stopping now; turns in flight close as indeterminate")
+        switch.stop("interrupt")
+    else:
+        sitting.tell("interrupted", "draining: turns in flight go on, no new ones; once more to stop at once")
+        switch.drain("interrupt")
 
 
 async def _warm_up(sitting: Sitting, arm: Arm) -> None:

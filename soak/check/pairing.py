@@ -19,7 +19,6 @@ MAX_ONE_SIDED = 0.1
 # watches it (budget, drain_s, server_return_s, scrape_every_s), warms it up, or is said of its result.
 _MUST_MATCH = (
     "replay",
-    "live",
     "tools",
     "sampling",
     "load",
@@ -34,7 +33,9 @@ _MUST_MATCH = (
     "extra_body",
     "classify",
 )
-_OF_AGENTS = ("agent", "sandbox")
+# What else counts in one mode of replay, and says nothing in the others.
+_OF_MODE = {"live": ("live",), "agent": ("agent", "sandbox")}
+_AGENT = "mini-swe-agent"
 _NAMES = {
     "replay": "modes of replay",
     "live": "settings of live replay",
@@ -217,13 +218,13 @@ def _plan_differences(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
         reasons.append(f"different seeds ({first.seed} and {second.seed}): the plans are not the same")
     if baseline.card.tool_mode != candidate.card.tool_mode:
         reasons.append(f"different tool modes: {baseline.card.tool_mode} and {candidate.card.tool_mode}")
-    live = all(run.scenario.get("replay") in CARRIED_ON for run in (first, second))
-    for name in (*_MUST_MATCH, *_OF_AGENTS) if works_on_tasks(baseline) else _MUST_MATCH:
-        if name == "live" and not live:
-            continue  # says nothing where turns are replayed as recorded
+    for name in (*_MUST_MATCH, *_OF_MODE.get(str(first.scenario.get("replay")), ())):
         one, other = first.scenario.get(name), second.scenario.get(name)
         if one != other:
             reasons.append(f"different {_NAMES.get(name, name)}: {_difference(one, other)}")
+    versions = [run.environment.get(_AGENT) for run in (first, second)]
+    if None not in versions and versions[0] != versions[1]:
+        reasons.append(f"different agents: {_AGENT} {versions[0]} and {versions[1]} have prompts of their own")
     return reasons
 
 

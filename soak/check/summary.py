@@ -116,6 +116,7 @@ def summarise(
     return Summary(
         run=run,
         scenario=scenario.name,
+        replay=scenario.replay,
         verdict=merge(merge(opinion.verdict for opinion in said) for said in opinions.values()),
         reasons=sorted_reasons(_named(opinions)),
         state=state,

@@ -28,8 +28,8 @@ def prompt_text_of(messages: Iterable[Message], *, own_answers: bool) -> str:
     """
     Return the text of a prefix that an answer may legitimately repeat.
 
-    `own_answers`: the answers in it are those of the model that is judged (live replay). They are left out: garbage
-    that it wrote itself must not excuse the same garbage in its next turn.
+    `own_answers`: the answers in it are those of the model that is judged, as in every mode but recorded replay. They
+    are left out: garbage that it wrote itself must not excuse the same garbage in its next turn.
     """
     return "\n".join(
         text_of(message.content) for message in messages if not (own_answers and message.role == "assistant")

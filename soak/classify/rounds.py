@@ -35,6 +35,7 @@ _EXCERPT_CHARS = 200
 _RESULT_CHARS = 200_000
 _SHORT_CHARS = 40
 _SPANNED_TURNS = 3
+_LEAST_COPIES = 3
 _ODD_SHARE = 0.2
 _VOLATILE = re.compile(
     r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?|\b\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?\b|0x[0-9a-fA-F]{4,}"
@@ -78,6 +79,7 @@ class RoundWatch:
         self._steps: list[_Step] = []
         self._same: dict[tuple[str, str, str], int] = {}
         self._near: list[tuple[str, str, str, int]] = []
+        self._near_of: dict[int, int] = {}
 
     def add(self, round_: Round) -> None:
         """Take the next round."""
@@ -104,11 +106,10 @@ class RoundWatch:
 
     def _put(self, turn: int, name: str, text: str, result: str) -> None:
         key = (name, hashlib.sha256(clean(text).encode()).hexdigest(), result)
-        known = self._same.get(key)
         same = self._same.setdefault(key, len(self._same))
-        near = next((step.near for step in reversed(self._steps) if step.same == known), None)
+        near = self._near_of.get(same)
         if near is None:
-            near = self._nearest(name, text, result, same)
+            near = self._near_of[same] = self._nearest(name, text, result, same)
         short = not name and len(text) < _SHORT_CHARS
         self._steps.append(
             _Step(
@@ -207,18 +208,19 @@ def _stretches(ids: Sequence[int], steps: Sequence[_Step], kept: Sequence[int], 
         for at in range(period, len(kept) + 1):
             if at < len(kept) and ids[kept[at]] == ids[kept[at - period]]:
                 continue
-            stretch = _Stretch(kept[begin], kept[at - 1], period, (at - begin) / period)
-            if _is_loop(stretch, steps, at - begin, extra) and not any(
-                stretch.first <= other.last and other.first <= stretch.last for other in found
-            ):
-                found.append(stretch)
+            if at - begin >= _LEAST_COPIES * period:
+                stretch = _Stretch(kept[begin], kept[at - 1], period, (at - begin) / period)
+                if _is_loop(stretch, steps, at - begin, extra) and not any(
+                    stretch.first <= other.last and other.first <= stretch.last for other in found
+                ):
+                    found.append(stretch)
             begin = at - period + 1
     return found
 
 
 def _is_loop(stretch: _Stretch, steps: Sequence[_Step], count: int, extra: int) -> bool:
     span = stretch.last - stretch.first + 1
-    need = steps[stretch.first].need if stretch.period == 1 else 3
+    need = steps[stretch.first].need if stretch.period == 1 else _LEAST_COPIES
     turns = {steps[at].turn for at in range(stretch.first, stretch.last + 1)}
     return stretch.copies >= need + extra and len(turns) >= _SPANNED_TURNS and span - count <= _ODD_SHARE * span
 

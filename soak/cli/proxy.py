@@ -26,7 +26,7 @@ def register(app: typer.Typer) -> None:
 def proxy_command(
     target: Annotated[
         str | None,
-        typer.Option("--target", "--upstream", help="URL of the server, or a build. Default: SOAK_TARGET."),
+        typer.Option("--target", "--upstream", help="URL of the server, or a build (`local`). Default: SOAK_TARGET."),
     ] = None,
     listen: Annotated[
         str | None, typer.Option(help=f"HOST:PORT to listen on; default {_LISTEN}. Port 0 takes a free one.")

@@ -16,6 +16,7 @@ from soak.errors import UsageError
 Headers = Sequence[tuple[str, str]]
 
 _CONNECT_S = 30.0
+_FIRST_FINAL = 200  # below are replies that come before an answer, and a change of protocol, for which nobody asked
 _READ_BUFFER_BYTES = 64 * 1024
 _HEAD_LIMIT_BYTES = 64 * 1024
 # Below the 5 s after which uvicorn drops an idle connection, so that we do not send into one just closed.
@@ -118,10 +119,14 @@ class Passage:
         assert self._session is not None, "used outside its `async with`"
         try:
             url = URL(self.target.base_url + path, encoded=True)
-            return await self._session.request(method, url, headers=headers, data=body, allow_redirects=False)
+            response = await self._session.request(method, url, headers=headers, data=body, allow_redirects=False)
         except (aiohttp.ClientError, OSError, ValueError) as error:
             taken = not isinstance(error, aiohttp.ClientConnectorError | aiohttp.InvalidURL | TimeoutError)
             raise NoReplyError(_words(error), taken=taken, ours=own_limit(error)) from error
+        if response.status < _FIRST_FINAL:
+            response.close()
+            raise NoReplyError(f"HTTP {response.status} is not the answer to any request sent here", taken=True)
+        return response
 
 
 def _words(error: Exception) -> str:

@@ -198,11 +198,16 @@ class PlanCard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run came to. `state`: running, complete, interrupted, stopped (by a threshold) or engine_gone."""
+    """
+    What a run came to.
+
+    `state`: running, complete, interrupted, stopped (by a threshold) or engine_gone. `replay`: the mode of replay.
+    """
 
     schema: str = "soak.summary/1"
     run: str
     scenario: str
+    replay: str = "recorded"
     verdict: Verdict
     reasons: list[str]
     state: str

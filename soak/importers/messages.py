@@ -5,7 +5,6 @@ Kept verbatim: text, null and empty content, text and image parts, arguments tha
 arguments given as an object, legacy function calls, missing ids, content of other types. Nothing raises.
 """
 
-from collections.abc import Sequence
 from typing import Any, get_args
 
 import msgspec
@@ -63,13 +62,6 @@ def read_message(raw: Any, index: int, tally: Tally) -> Message | None:
         reasoning=_reasoning(raw) or thoughts or None,
         tool_calls=_calls(raw, index, tally),
     )
-
-
-def content_of(texts: Sequence[str]) -> Content:
-    """Return the content of a message that its file has in pieces: text parts where they are several."""
-    if len(texts) > 1:
-        return [{"type": "text", "text": piece} for piece in texts]
-    return texts[0] if texts else None
 
 
 def merged(one: Message, more: Message) -> Message:

@@ -6,25 +6,25 @@ A row of SWE-bench is a JSON object with `instance_id`, `repo`, `base_commit`, `
 repository is in a container image; rows that name none get the one that SWE-bench publishes.
 """
 
-import difflib
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 
-import soak
 from soak.errors import CorpusError
 from soak.facts import REPOSITORY_SCHEMA, TASK_SCHEMA, CorpusCard, Message, Task, Turn, make_episode
 from soak.importers.corpus import Corpus, check_episode
 from soak.importers.reading import UnreadableError, lines_of, parse_json
+from soak.shelves import meant, on_shelves
 
 TASKS_MAX = 10_000
+_PATH_MAX = 1_000
+_NAME_MAX = 255
 SWE_BENCH_SIGNS = frozenset({"instance_id", "repo", "base_commit", "problem_statement", "test_patch", "FAIL_TO_PASS"})
 
-_PACKAGE = Path(soak.__file__).parent
 _IMAGE = "swebench/sweb.eval.x86_64.{}:latest"
 _FORM = "see the form of a tasks file in soak/facts/task.py"
 
@@ -43,29 +43,19 @@ class _Task(Task, frozen=True, kw_only=True, forbid_unknown_fields=True):
     schema: str = TASK_SCHEMA
 
 
-def tasks_folders() -> tuple[Path, ...]:
-    """Return the folders searched for a tasks file by name, first match wins."""
-    tops = (Path("scenarios"), _PACKAGE.parent / "scenarios", _PACKAGE / "_data" / "scenarios")
-    return tuple(top / "tasks" for top in tops)
-
-
 def find_tasks(name_or_path: str) -> Path:
     """Return the tasks file given by path or by name; raises `CorpusError` naming those that exist."""
     path = Path(name_or_path)
     if path.is_file():
         return path
-    known: dict[str, Path] = {}
-    for folder in tasks_folders():
-        for found in sorted(folder.glob("*.jsonl")):
-            known.setdefault(found.stem, found)
+    known = on_shelves("scenarios/tasks", "*.jsonl")
     if name_or_path in known:
         return known[name_or_path]
-    near = difflib.get_close_matches(name_or_path, known, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
     raise CorpusError(
         f"no tasks file {name_or_path!r}",
         why=f"it is no file, and those known by name are: {', '.join(known) or 'none'}",
-        hint=f"{hint}give one of these names or the path of a .jsonl file with tasks; replay: agent needs one",
+        hint=f"{meant(name_or_path, known)}give one of these names or the path of a .jsonl file with tasks;"
+        " replay: agent needs one",
     )
 
 
@@ -129,7 +119,9 @@ def _line(value: Any, place: str, repositories: dict[str, dict[str, str]]) -> "_
     schema = value.get("schema") if isinstance(value, dict) else None
     try:
         if schema == REPOSITORY_SCHEMA:
-            return msgspec.convert(value, _Repository)
+            repository = msgspec.convert(value, _Repository)
+            _refuse_paths(repository.files, place)
+            return repository
         if schema == TASK_SCHEMA:
             return _with_files(msgspec.convert(value, _Task), place, repositories)
     except msgspec.ValidationError as error:
@@ -143,7 +135,22 @@ def _with_files(task: _Task, place: str, repositories: dict[str, dict[str, str]]
     if not task.fail_to_pass:
         raise UnreadableError(place, "no test fails before it is solved, so nothing could tell that it was")
     fields = {name: getattr(task, name) for name in Task.__struct_fields__}
-    return Task(**{**fields, "files": repositories[task.repository]})
+    whole = Task(**{**fields, "files": repositories[task.repository]})
+    _refuse_paths(whole.judging_files, place)
+    return whole
+
+
+def _refuse_paths(names: Iterable[str], place: str) -> None:
+    """Raise `UnreadableError` for files that cannot lie in one folder together, wherever that is."""
+    paths = {PurePosixPath(name): name for name in names}
+    for path, name in paths.items():
+        if path.is_absolute() or not path.parts or ".." in path.parts or ".git" in path.parts:
+            raise UnreadableError(place, f"the path {name[:80]!r} leads out of the repository or into git's folder")
+        if "\0" in name or len(name) > _PATH_MAX or any(len(part.encode()) > _NAME_MAX for part in path.parts):
+            raise UnreadableError(place, f"the path {name[:80]!r} is too long or has a NUL")
+        below = next((parent for parent in path.parents if parent in paths), None)
+        if below is not None:
+            raise UnreadableError(place, f"{paths[below][:80]!r} is a file, and {name[:80]!r} lies in it")
 
 
 def _swe_bench(row: dict[str, Any], place: str) -> Task:

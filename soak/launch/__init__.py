@@ -2,8 +2,9 @@
 Builds of our own: make one's environment and model in the user's cache, start it, watch it, stop it.
 
 May touch: processes, loopback ports, the folder `soak` in the user's cache, and the log file it is given. The engine
-and everything it needs live in a virtual environment of their own and are never imported in this process. This is
-the only room that starts processes; each runs under a guardian (`guardian.py`) that ends it when we are gone.
+and everything it needs live in a virtual environment of their own and are never imported in this process. With
+`sandbox` this is the only room that starts processes; each server runs under a guardian (`guardian.py`) that ends it
+when we are gone. Read `recipe.py` (what a build file means), `prepare.py`, then `server.py`.
 """
 
 from soak.launch.cache import CacheState, cache_home

@@ -81,6 +81,9 @@ _SIGNALS: dict[int, tuple[Kind, str, str]] = {
 }
 
 
+_IN_FRONT = "let the command stay in the foreground: what it leaves behind when it ends is ended with it (see the log)"
+
+
 def diagnose(code: int | None, lines: tuple[str, ...]) -> Diagnosis:
     """
     Return what the exit code (negative: a signal's number; None: unknown) and the last log lines say.
@@ -96,7 +99,8 @@ def diagnose(code: int | None, lines: tuple[str, ...]) -> Diagnosis:
     if code is not None and -code in _SIGNALS:
         kind, why, hint = _SIGNALS[-code]
         return Diagnosis(kind=kind, why=why, hint=hint)
-    return Diagnosis(kind="unknown", why=_plainly(code, lines, loud), hint="read the log for the cause")
+    hint = _IN_FRONT if code == 0 else "read the log for the cause"
+    return Diagnosis(kind="unknown", why=_plainly(code, lines, loud), hint=hint)
 
 
 def _line_of(text: str, at: int) -> str:

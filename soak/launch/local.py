@@ -3,13 +3,14 @@
 from soak.errors import BuildFileError
 from soak.launch.recipe import spec_of
 from soak.launch.spec import LaunchSpec
-from soak.scenario import load_build, packaged_build_folders
+from soak.scenario import CARRIED_BUILDS, load_build
+from soak.shelves import carried
 
 LOCAL_NAME = "local"
 
 
 def _local() -> LaunchSpec:
-    for folder in packaged_build_folders():
+    for folder in carried(CARRIED_BUILDS):
         path = folder / f"{LOCAL_NAME}.yaml"
         if path.is_file():
             return spec_of(load_build(path))

@@ -25,8 +25,9 @@ MODELS: Mapping[str, ModelSource] = {SMOLLM2.name: SMOLLM2}
 _SERVE = ("{python}", "-I", "-m", "vllm.entrypoints.openai.api_server")
 _SERVED = ("--model={model}", "--served-model-name={served}", "--host=127.0.0.1", "--port={port}")
 
-# The engine's own account of its settings (/server_info) is behind this switch; nothing else changes for a request.
-_VLLM_ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1", "VLLM_SERVER_DEV_MODE": "1"}
+# Not VLLM_SERVER_DEV_MODE, which would let the engine tell more of its settings: it opens doors to whoever shares the
+# machine that reset caches, put the engine to sleep and call into its workers. A build may ask for it.
+_VLLM_ENVIRONMENT = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
 _CPU_ENVIRONMENT = {"OMP_NUM_THREADS": "{cores}", "VLLM_CPU_OMP_THREADS_BIND": "nobind"}
 
 # A GPU build takes one device for each shard; every spelling of vLLM's flags.

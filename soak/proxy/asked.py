@@ -4,7 +4,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from soak.facts import Episode, Message, digest_of, make_episode, text_of
+from soak.classify import prompt_text_of
+from soak.facts import Episode, Message, digest_of, make_episode
 from soak.importers.messages import read_message
 from soak.importers.reading import UnreadableError, parse_json
 from soak.importers.requests import PARAMETERS, tools_of
@@ -50,8 +51,8 @@ class Asked:
 
     @property
     def prompt_text(self) -> str:
-        """The text of all messages, as `check` puts it together from the history."""
-        return "\n".join(text_of(node.message.content) for node in self.chain.nodes)
+        """The text of what others than the model said, as `check` puts it together from the history."""
+        return prompt_text_of((node.message for node in self.chain.nodes), own_answers=True)
 
 
 def door_of(method: str, path: str) -> Door | None:

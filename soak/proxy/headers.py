@@ -5,6 +5,7 @@ import binascii
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from urllib.parse import unquote_plus
 
 from soak.client import Scrub
 
@@ -29,9 +30,28 @@ _ONE_HOP = frozenset(
     }
 )
 _SET_ANEW = frozenset({"host", "content-length", "expect"})
-_KEY_HEADERS = frozenset({"authorization", "x-api-key", "api-key", "x-goog-api-key", "proxy-authorization", "cookie"})
+# A header or a field of a query holds a key if one of the words in its name says so; what repeats a request is none.
+_KEY_WORDS = frozenset(
+    {
+        "apikey",
+        "auth",
+        "authorization",
+        "cookie",
+        "credential",
+        "credentials",
+        "key",
+        "password",
+        "secret",
+        "sig",
+        "signature",
+        "token",
+    }
+)
+_NO_KEYS = frozenset({"idempotency-key", "sec-websocket-key"})
+_BODY_KEY = re.compile(rb'"api_key"\s*:\s*"([^"\\]{8,1000})"')  # as LiteLLM takes them
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _LEAST_SECRET = 8
+_BODY_KEYS_MAX = 8
 
 
 def passed_on(headers: Iterable[tuple[str, str]], *, request: bool) -> list[tuple[str, str]]:
@@ -67,9 +87,31 @@ def parse_turn_header(value: str) -> tuple[str, int] | None:
     return None if match is None else (match["episode"], int(match["turn"]))
 
 
-def scrub_for(headers: Iterable[tuple[str, str]], own: tuple[str, ...]) -> Scrub:
-    """Return what takes the keys in a client's headers, and our `own` keys, out of what is kept."""
-    return _scrub(tuple((name.lower(), value) for name, value in headers if name.lower() in _KEY_HEADERS), own)
+def scrub_for(headers: Iterable[tuple[str, str]], own: tuple[str, ...], *, path: str = "", body: bytes = b"") -> Scrub:
+    """
+    Return what takes the keys in a client's request, and our `own` keys, out of what is kept.
+
+    A key that is no text is left out: its header is not passed on, its body not read.
+    """
+    given = tuple((name.lower(), value) for name, value in headers if _names_a_key(name.lower()) and _is_text(value))
+    return _scrub(given, (*own, *_keys_in_query(path), *_keys_in_body(body)))
+
+
+def _names_a_key(name: str) -> bool:
+    return name not in _NO_KEYS and not _KEY_WORDS.isdisjoint(re.split(r"[^a-z]+", name))
+
+
+def _keys_in_query(path: str) -> Iterator[str]:
+    """Yield the keys in a query, as they stand there and as they are meant."""
+    for field in path.partition("?")[2].split("&"):
+        name, _, value = field.partition("=")
+        if _names_a_key(unquote_plus(name).lower()):
+            yield from {value, unquote_plus(value)}
+
+
+def _keys_in_body(body: bytes) -> Iterator[str]:
+    if b'"api_key"' in body:
+        yield from (key.decode("utf-8", "replace") for key in _BODY_KEY.findall(body)[:_BODY_KEYS_MAX])
 
 
 @lru_cache(maxsize=256)

@@ -20,6 +20,7 @@ from soak.facts import Chunk, Deadlines, Judgement, Observation, Record, Retries
 from soak.proxy.asked import Asked
 
 _REFUSAL_LIMIT_BYTES = 64 * 1024
+_UNPACK_BYTES = 64 * 1024
 _UNPACKED = frozenset({"gzip", "x-gzip", "deflate"})
 
 
@@ -40,6 +41,11 @@ def _delta_of(choice: Choice) -> Delta | None:
     if choice.message is None:
         return None
     return msgspec.convert(choice.message, Delta)
+
+
+def _unpacker() -> Any:
+    """Return what unpacks gzip and zlib."""
+    return zlib.decompressobj(zlib.MAX_WBITS | 32)
 
 
 class Hearing:
@@ -65,6 +71,7 @@ class Hearing:
         self._whole: list[bytes] | None = None
         self._whole_bytes = 0
         self._unpacker: Any = None
+        self._packed = b""
         self._unheard: str | None = None
         self.crash: str | None = None
 
@@ -86,17 +93,26 @@ class Hearing:
             self._whole = []
         coding = headers.get("content-encoding", "identity").strip().lower()
         if coding in _UNPACKED:
-            self._unpacker = zlib.decompressobj(zlib.MAX_WBITS | 32)
+            self._unpacker = _unpacker()
         elif coding not in ("identity", ""):
             self._unheard = f"the answer is compressed ({coding[:20]}), and was passed on unread"
 
     def feed(self, data: bytes, at: float) -> None:
         """Take one read made at `at` (stopwatch seconds)."""
+        while data:
+            data = self.feed_some(data, at)
+
+    def feed_some(self, data: bytes, at: float) -> bytes:
+        """Take some of one read, and return what is left of it; only what unpacks to very much is not taken at once."""
+        self._packed = b""
         if self._unheard is None and self._stream.closed is None:
             self._guarded(lambda: self._take(self._unpacked(data), at))
+        return self._packed if self._stream.closed is None else b""
 
     def end(self, at: float) -> None:
         """Take the clean end of the answer."""
+        if self._unpacker is not None and self._unheard is None and self._stream.closed is None:
+            self._guarded(lambda: self._take(self._unpacker.flush(), at))
         if self._unheard is None and self._stream.closed is None:
             self._guarded(lambda: self._end(at))
 
@@ -163,9 +179,13 @@ class Hearing:
             self._unheard = "soak could not read the answer"
 
     def _unpacked(self, data: bytes) -> bytes:
+        """Return what `data` unpacks to, or its beginning; the rest of `data` waits in `_packed`."""
         if self._unpacker is None:
             return data
-        unpacked: bytes = self._unpacker.decompress(data, ANSWER_LIMIT_BYTES + 1)
+        if self._unpacker.eof:  # compressed in several pieces, one after the other
+            self._unpacker = _unpacker()
+        unpacked: bytes = self._unpacker.decompress(data, _UNPACK_BYTES)
+        self._packed = self._unpacker.unconsumed_tail or self._unpacker.unused_data.lstrip(b"\0")
         return unpacked
 
     def _take(self, data: bytes, at: float) -> None:

@@ -11,6 +11,7 @@ the client's answer without an end, so that nobody takes it for a whole one.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -18,6 +19,7 @@ from time import perf_counter
 from typing import Any
 
 from aiohttp import web
+from aiohttp.http_exceptions import HttpProcessingError
 from multidict import CIMultiDict
 
 from soak.client import BrokenReplyError, NoReplyError, Passage, Reply
@@ -85,6 +87,7 @@ class Proxy:
         self._body_limit = body_limit_bytes
         self._secrets = secrets
         self._slices = Slices()
+        self._log = _log_into(recorder)
         self._server: web.Server | None = None
         self._listening: asyncio.Server | None = None
         self._idle = asyncio.Event()
@@ -98,6 +101,7 @@ class Proxy:
             self._handle,
             handler_cancellation=True,
             access_log=None,
+            logger=self._log,
             auto_decompress=False,
             max_line_size=_HEAD_LIMIT_BYTES,
             max_field_size=_HEAD_LIMIT_BYTES,
@@ -132,9 +136,9 @@ class Proxy:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if self._draining:
             return _refusal(503, "proxy_stopping", "the proxy is being stopped and takes no new request")
-        if request.method == "CONNECT" or request.headers.get("upgrade"):
-            self._recorder.passed("refused: upgrade or CONNECT")
-            return _refusal(501, "not_supported", "this proxy carries plain HTTP: no WebSocket, upgrade or CONNECT")
+        if request.method == "CONNECT" or "websocket" in request.headers.get("upgrade", "").lower():
+            self._recorder.passed("refused: WebSocket or CONNECT")
+            return _refusal(501, "not_supported", "this proxy carries plain HTTP: no WebSocket and no CONNECT")
         self.in_flight += 1
         self._idle.clear()
         try:
@@ -168,7 +172,11 @@ class Proxy:
 
     async def _relay(self, request: web.BaseRequest, body: bytes) -> web.StreamResponse:
         path = request.raw_path
-        hearing, body = self._overheard(request, path, body)
+        try:
+            hearing, body = self._overheard(request, path, body)
+        except Exception as crash:  # a request must pass whatever our looking at it does
+            self._recorder.passed(f"unreadable: {type(crash).__name__}")
+            hearing = None
         headers = passed_on(_decoded(request.raw_headers), request=True)
         try:
             async with self._passage.send(request.method, path, headers, body or None) as reply:
@@ -185,6 +193,8 @@ class Proxy:
 
     async def _answer(self, request: web.BaseRequest, reply: Reply, hearing: Hearing | None) -> web.StreamResponse:
         response = _Passed(reply)
+        if "upgrade" in request.headers:  # not taken up, and what follows on the connection would not be read as HTTP
+            response.force_close()
         headers = {name.lower(): value for name, value in reply.headers}
         self._put(hearing, lambda heard: heard.head(reply.status, headers))
         try:
@@ -203,7 +213,7 @@ class Proxy:
         await response.write_eof()
         return response
 
-    def _put(self, hearing: Hearing | None, work: Callable[[Hearing], None], size: int = 0) -> None:
+    def _put(self, hearing: Hearing | None, work: Callable[[Hearing], bool | None], size: int = 0) -> None:
         """Have something done with what is heard, once bytes have been passed on."""
         if hearing is not None:
             self._slices.put(partial(work, hearing), size)
@@ -217,7 +227,7 @@ class Proxy:
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             self._recorder.passed(f"{door}, unreadable: the body is compressed")
             return None, body
-        scrub = scrub_for(_decoded(request.raw_headers), self._secrets)
+        scrub = scrub_for(_decoded(request.raw_headers), self._secrets, path=path, body=body)
         asked = self._recorder.read(door, body, scrub)
         if asked is None:
             return None, body
@@ -235,8 +245,38 @@ class Proxy:
         return named
 
 
-def _feed(data: bytes, at: float) -> Callable[[Hearing], None]:
-    return lambda heard: heard.feed(data, at)
+class _Counted(logging.Handler):
+    """Counts what the HTTP server could not make sense of, or failed in, among what passed; prints nothing."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        super().__init__(logging.ERROR)
+        self._recorder = recorder
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Take one error; aiohttp logs those of its clients and ours alike."""
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, HttpProcessingError):
+            self._recorder.passed("refused: no HTTP that can be read")
+        elif error is not None:
+            self._recorder.note("proxy_failed", f"a request could not be passed on: {type(error).__name__}")
+
+
+def _log_into(recorder: Recorder) -> logging.Logger:
+    log = logging.Logger("soak.proxy", logging.ERROR)
+    log.addHandler(_Counted(recorder))
+    return log
+
+
+def _feed(data: bytes, at: float) -> Callable[[Hearing], bool]:
+    """Return what has a read heard, piece by piece where it unpacks to very much."""
+    left = data
+
+    def take(heard: Hearing) -> bool:
+        nonlocal left
+        left = heard.feed_some(left, at)
+        return bool(left)
+
+    return take
 
 
 def _no_reply(error: NoReplyError) -> Callable[[Hearing], None]:

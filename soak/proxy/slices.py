@@ -8,7 +8,8 @@ from time import perf_counter
 SLICE_S = 0.0005
 WAITING_MAX_BYTES = 32 * 1024 * 1024
 
-Work = Callable[[], None]
+Work = Callable[[], bool | None]
+"""A piece of work; True means that it is not done yet and wants to be called again."""
 
 
 class Slices:
@@ -53,4 +54,6 @@ class Slices:
     def _one(self) -> None:
         work, size = self._queue.popleft()
         self._bytes -= size
-        work()
+        if work():
+            self._queue.appendleft((work, size))
+            self._bytes += size

@@ -2,7 +2,8 @@
 The engine: conversations run at once, turns of one conversation in order, every planned turn ends exactly once.
 
 May touch: its ports only (`ports.py`): a client per arm, the ledger of the run, a clock, a listener. It opens no
-connection, writes no file and prints nothing itself. Read `engine.py`, `floor.py`, then `turn.py`.
+connection, writes no file and prints nothing itself. Read `engine.py`, `floor.py`, then `turn.py`; what carries a
+conversation on is `recorded.py`, `live.py` (with `script.py` and `matching.py`), or outside this room (`app.agent`).
 """
 
 from soak.replay.arm import Arm

@@ -154,7 +154,8 @@ def _next(summary: Summary) -> list[str]:
     steps = []
     worst = [turn for arm in summary.arms.values() for turn in arm.worst]
     if summary.state in ("interrupted", "running", "engine_gone"):
-        steps.append(f"soak resume {run}")
+        is_proxied = summary.replay == "proxy"  # nobody can ask on behalf of its clients
+        steps.append(f"soak proxy --finish {run} --record DIR" if is_proxied else f"soak resume {run}")
     if worst:
         steps.append(f"soak show {run} {one_line(worst[0].turn, 100)}")
     if len(summary.arms) > 1:

@@ -10,7 +10,19 @@ refused (`SandboxError`), never served without walls. Read `place.py` (what is o
 from soak.sandbox.bubblewrap import Bubblewrap
 from soak.sandbox.container import Container, Mount
 from soak.sandbox.limits import Ended, Ending, Limits
-from soak.sandbox.place import Place
-from soak.sandbox.view import View
+from soak.sandbox.place import WORK_AT, Place, own_uid
+from soak.sandbox.view import PACKAGES_AT, View
 
-__all__ = ["Bubblewrap", "Container", "Ended", "Ending", "Limits", "Mount", "Place", "View"]
+__all__ = [
+    "PACKAGES_AT",
+    "WORK_AT",
+    "Bubblewrap",
+    "Container",
+    "Ended",
+    "Ending",
+    "Limits",
+    "Mount",
+    "Place",
+    "View",
+    "own_uid",
+]

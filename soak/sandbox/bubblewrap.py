@@ -49,11 +49,7 @@ class Bubblewrap:
         """Raise `SandboxError` if commands cannot be walled in on this machine; tries it once."""
         missing = [name for name in _NEEDED if shutil.which(name) is None]
         if missing:
-            raise SandboxError(
-                "commands of a model cannot be run shut away here",
-                why=f"not found: {', '.join(missing)}",
-                hint=_INSTALL,
-            )
+            raise SandboxError(_REFUSED, why=f"not found: {', '.join(missing)}", hint=_INSTALL)
         with Place(python=view.python) as place:
             ended = Bubblewrap(place, view).run("python -c 'print(6 * 7)'", Limits(time_s=20.0))
         if ended.code != 0 or ended.output.strip() != "42":

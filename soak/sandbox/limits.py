@@ -14,7 +14,8 @@ class Limits:
     Limits on one command and all it starts: seconds on the clock, processes and threads, bytes.
 
     `memory_bytes`: resident in all its processes; one process may address twice that. `disk_bytes`, `files`: in all
-    the folders it can write, one file included. `output_bytes`: stdout and stderr together.
+    the folders it can write, one file included, and in open files that have no name any more. `output_bytes`: stdout
+    and stderr together.
     """
 
     time_s: float = 60.0

@@ -5,10 +5,8 @@ What a sandbox has on the host: one private folder below the temporary folder, r
     etc/    the few system files it needs      bin/    the names python and pytest, /opt/bin inside
     script/ the command to run, /opt/script inside; a file, for an argument has at most 128 KiB and no NUL
 
-The last three are read-only inside.
-
-The first three belong to the user the commands run as. What lies in them is measured while a command runs, since a
-folder has no quota of its own.
+The first three belong to the user the commands run as; what lies in them is measured while a command runs, since a
+folder has no quota of its own. The last three are read-only inside.
 """
 
 import contextlib
@@ -77,28 +75,46 @@ class Place:
                     _remove(left)
 
     def put(self, files: Mapping[str, str], *, below: Path | None = None) -> None:
-        """Write text files, by their path relative to `work` (or `below`); raises `SandboxError` for a path outside."""
-        top = below or self.work
+        """
+        Write text files, by their path relative to `work` (or `below`).
+
+        Raises `SandboxError` for a path outside, and if one cannot be written.
+        """
         for name, text in files.items():
             parts = inside(name)
-            folder = top
-            for part in parts[:-1]:
-                folder = folder / part
-                if not folder.is_dir():
-                    folder.mkdir(mode=0o755)
-                    self._give(folder)
-            file = folder / parts[-1]
-            file.write_text(text, encoding="utf-8")
-            self._give(file)
+            try:
+                self._put(below or self.work, parts, text)
+            except OSError as error:
+                raise SandboxError(
+                    f"the file {name[:200]!r} cannot be put into a sandbox",
+                    why=error.strerror or str(error),
+                    hint=f"make room in {tempfile.gettempdir()}, or correct the tasks file",
+                ) from error
+
+    def _put(self, folder: Path, parts: tuple[str, ...], text: str) -> None:
+        for part in parts[:-1]:
+            folder = folder / part
+            if not folder.is_dir():
+                folder.mkdir(mode=0o755)
+                self._give(folder)
+        file = folder / parts[-1]
+        file.write_text(text, encoding="utf-8")
+        self._give(file)
 
     def bash(self, command: str) -> list[str]:
         """Return the program that runs a bash command inside, and write the command where it looks for it."""
         self.script.joinpath("command").write_bytes(command.encode("utf-8", "replace"))
         return ["/bin/bash", "--noprofile", "--norc", f"{SCRIPT_AT}/command"]
 
-    def over(self, limits: Limits) -> bool:
-        """Whether the folders a command can write hold more than the limits allow, or cannot be measured."""
-        size, files = 0, 0
+    def over(self, limits: Limits, more_bytes: int = 0) -> bool:
+        """
+        Whether the folders a command can write hold more than the limits allow, or cannot be measured.
+
+        `more_bytes`: what it holds elsewhere.
+        """
+        size, files = more_bytes, 0
+        if size > limits.disk_bytes:
+            return True
         try:
             for entry in _entries((self.work, self.home, self.tmp)):
                 files += 1

@@ -1,11 +1,15 @@
-"""The processes below one of ours, as /proc tells them: how many, and how much memory they hold."""
+"""The processes below one of ours, as /proc tells them: how many, and how much memory and nameless files they hold."""
 
+import contextlib
 import os
+import stat
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 _PROC = Path("/proc")
 _PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
+_BLOCK_BYTES = 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +31,27 @@ def usage_below(pid: int) -> Usage:
         threads += int(known[17])
         pages += int(known[21])
     return Usage(threads, pages * _PAGE_BYTES)
+
+
+def nameless_bytes(pid: int) -> int:
+    """
+    Return what files take that have no name any more and are kept open by descendants of `pid`, each counted once.
+
+    They are removed or temporary ones, on disk or in memory (memfd): no walk through a folder shows them.
+    """
+    held: dict[tuple[int, int], int] = {}
+    for child in descendants(pid):
+        for known in _open_files(child):
+            if stat.S_ISREG(known.st_mode) and not known.st_nlink:
+                held[known.st_dev, known.st_ino] = known.st_blocks * _BLOCK_BYTES
+    return sum(held.values())
+
+
+def _open_files(pid: int) -> Iterator[os.stat_result]:
+    with contextlib.suppress(OSError), os.scandir(_PROC / str(pid) / "fd") as entries:
+        for entry in entries:
+            with contextlib.suppress(OSError):
+                yield entry.stat()
 
 
 def descendants(pid: int) -> list[int]:

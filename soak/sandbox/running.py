@@ -17,7 +17,7 @@ from typing import IO
 from soak.errors import SandboxError
 from soak.sandbox.limits import Ended, Ending, Limits
 from soak.sandbox.place import Place
-from soak.sandbox.processes import descendants, usage_below
+from soak.sandbox.processes import descendants, nameless_bytes, usage_below
 
 _TICK_S = 0.1
 _END_WITHIN_S = 10.0
@@ -39,8 +39,7 @@ def run_walled(
     Run `command` (walls and all) and return how it ended; nothing it started is left.
 
     `stopped` is asked ten times a second; `given` (at most 64 KiB, what a pipe holds) is what the command reads from
-    stdin; `kill` is what ends the command besides killing its processes. Raises
-    `SandboxError` if it cannot be started.
+    stdin; `kill` is what ends the command besides killing its processes. Raises `SandboxError` if it cannot be started.
     """
     began = time.monotonic()
     try:
@@ -100,14 +99,14 @@ class _Watch:
             return "memory"
         if used.processes > self.limits.processes + _OWN_PROCESSES:
             return "processes"
-        if now >= self._disk_at and self.too_full():
+        if now >= self._disk_at and self.too_full(pid):
             return "disk"
         return None
 
-    def too_full(self) -> bool:
-        """Whether the folders hold too much; sets when to look again."""
+    def too_full(self, pid: int) -> bool:
+        """Whether the folders hold too much, with files that are open and removed; sets when to look again."""
         began = time.monotonic()
-        full = self._place.over(self.limits)
+        full = self._place.over(self.limits, nameless_bytes(pid))
         now = time.monotonic()
         self._disk_at = now + max(_TICK_S, (now - began) / _DISK_SHARE)
         return full
@@ -137,7 +136,7 @@ def _watch(process: "subprocess.Popen[bytes]", output: bytearray, watch: _Watch)
                 if (broken := watch.broken(process.pid)) is not None:
                     return broken
                 tick_at = time.monotonic() + _TICK_S
-    return "disk" if watch.too_full() else None
+    return "disk" if watch.too_full(process.pid) else None
 
 
 def _read(stream: IO[bytes], output: bytearray) -> bool:

@@ -4,18 +4,13 @@ YAML to `Scenario` and `BuildFile`: strict, with all problems at once, and the l
 The only room that knows YAML and pydantic. May touch: the files it is asked to read, nothing else.
 """
 
-from soak.scenario.builds import (
-    available_builds,
-    find_build,
-    load_build,
-    names_a_build,
-    packaged_build_folders,
-)
+from soak.scenario.builds import CARRIED_BUILDS, available_builds, find_build, load_build, names_a_build
 from soak.scenario.finding import available_scenarios, find_scenario
 from soak.scenario.loading import Loaded, load_scenario
 from soak.scenario.thresholds import condition_problem, parse_condition, parse_threshold, threshold_problem
 
 __all__ = [
+    "CARRIED_BUILDS",
     "Loaded",
     "available_builds",
     "available_scenarios",
@@ -25,7 +20,6 @@ __all__ = [
     "load_build",
     "load_scenario",
     "names_a_build",
-    "packaged_build_folders",
     "parse_condition",
     "parse_threshold",
     "threshold_problem",

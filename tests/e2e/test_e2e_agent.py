@@ -50,6 +50,7 @@ def test_two_of_three_tasks_are_resolved(soak: Soak, solver: Fake, tmp_path: Pat
     assert command.json["plan"]["tasks"] == 3
     assert "2 of 3" in command.err
     assert b"canary" not in b"".join(path.read_bytes() for path in (tmp_path / "run").iterdir())
+    assert RunFolder.open(tmp_path / "run").manifest.environment["mini-swe-agent"].startswith("2.")  # its prompts
     again = soak("check", "run", "--json").json
     assert again["arms"] == command.json["arms"]
     assert soak("compare", "run", "run", "--json").json["tasks"]["result"] == "inconclusive"
@@ -128,19 +129,35 @@ def test_a_killed_run_goes_on_with_the_tasks_that_lack_an_end(begin: Soak, solve
     assert resumed.json["state"] == "complete"
 
 
-def test_without_bubblewrap_nothing_is_run(soak: Soak, tmp_path: Path) -> None:
-    """Where bubblewrap is missing the run is refused with exit code 5 and what to install, before a turn is sent."""
+@pytest.fixture
+def bare(tmp_path: Path) -> dict[str, str]:
+    """An environment whose PATH has all that a sandbox needs but bubblewrap."""
     tools = tmp_path / "bin"
     tools.mkdir()
     for name in ("bash", "git", "prlimit", "setpriv", "rm"):
         (tools / name).symlink_to(shutil.which(name) or "/bin/false")
-    command = soak(*ORDER, "--target", NOWHERE, "--run", "run", env={"PATH": str(tools)})
+    return {"PATH": str(tools)}
+
+
+def test_without_bubblewrap_nothing_is_run(soak: Soak, bare: dict[str, str], tmp_path: Path) -> None:
+    """Where bubblewrap is missing the run is refused with exit code 5 and what to install, before a turn is sent."""
+    command = soak(*ORDER, "--target", NOWHERE, "--run", "run", env=bare)
     assert command.code == 5
     what, why, hint = command.error_lines()
     assert "bwrap" in why
     assert "apt-get install bubblewrap" in hint
     assert "cannot be run shut away" in what
     assert not (tmp_path / "run").exists()
+
+
+def test_without_bubblewrap_nothing_is_resumed(soak: Soak, fake: Callable[..., Fake], bare: dict[str, str]) -> None:
+    """A run that goes on elsewhere is refused in the same words before any server is started or asked."""
+    server = fake("--tasks", TASKS)
+    soak(*only("pocket-units"), "--target", server.url, "--run", "run", "--set", "agent.step_limit=1")
+    server.kill()
+    command = soak("resume", "run", env=bare)
+    assert command.code == 5
+    assert "bwrap" in command.error_lines()[1]
 
 
 def test_a_container_without_a_runtime_is_refused(soak: Soak) -> None:
@@ -151,8 +168,8 @@ def test_a_container_without_a_runtime_is_refused(soak: Soak) -> None:
     assert "no container runtime answers" in command.error_lines()[0]
 
 
-def test_instances_of_swe_bench_need_a_container_runtime(soak: Soak, tmp_path: Path) -> None:
-    """Rows of SWE-bench are read as tasks; without what they need to run, the run says so with exit code 5."""
+def test_instances_of_swe_bench_are_read_and_refused(soak: Soak, tmp_path: Path) -> None:
+    """Rows of SWE-bench are read as tasks; that soak does not drive what they need is said with exit code 5."""
     row = {
         "instance_id": "astropy__astropy-12907",
         "repo": "astropy/astropy",
@@ -166,7 +183,9 @@ def test_instances_of_swe_bench_need_a_container_runtime(soak: Soak, tmp_path: P
     rows.write_text(json.dumps(row) + "\n")
     command = soak("run", "--scenario", "swe_tasks", "--set", f"corpus={rows}", "--target", NOWHERE)
     assert command.code == 5
-    assert "SWE-bench" in command.error_lines()[1]
+    _, why, hint = command.error_lines()
+    assert "SWE-bench" in why
+    assert "carry their repository" in hint
 
 
 def test_a_task_that_is_not_there_is_refused(soak: Soak) -> None:

@@ -148,6 +148,24 @@ def test_a_server_that_dies_is_started_again_as_often_as_its_build_allows(begin:
     assert all(any("http://127.0.0.1" in line for line in death.data["log_tail"]) for death in deaths)
 
 
+def test_the_proxy_starts_any_build_and_restarts_it(begin: Soak, tmp_path: Path) -> None:
+    """`soak proxy --target FILE` stands before a server of its own; what it is and when it died are in the run."""
+    name = build(tmp_path, "one", restarts=1)
+    command = begin("proxy", "--target", name, "--port", 0, "--run", "r", "--json").said(" passes on to ")
+    (url,) = set(re.findall(r"(http://127\.0\.0\.1:\d+) passes on", command.err))
+    log = tmp_path / "r" / "engine-candidate.log"
+    kill_engine(log)
+    command.said("engine_restarted")
+    with urllib.request.urlopen(f"{url}/v1/models", timeout=30) as answer:
+        assert b"fake-model" in answer.read()
+    kill_engine(log)
+    command.said("engine_given_up").wait()
+    assert (command.code, command.json["state"], command.json["verdict"]) == (5, "engine_gone", "unknown")
+    (card,) = RunFolder.open(tmp_path / "r").manifest.arms
+    assert card.recipe is not None and card.recipe.name == "one"
+    assert card.environment is not None and card.environment.entries["engine"].value == "vllm"
+
+
 def test_serve_starts_any_build_and_restarts_it(begin: Soak, tmp_path: Path) -> None:
     """`soak serve FILE` prints the URL, starts a server that died again, and ends it on Ctrl-C."""
     name = build(tmp_path, "one", restarts=1)
@@ -158,18 +176,3 @@ def test_serve_starts_any_build_and_restarts_it(begin: Soak, tmp_path: Path) -> 
     kill_engine(log)
     command.said("the server ended by itself").wait()
     assert command.code == 5
-
-
-def test_the_proxy_stands_before_a_build(begin: Soak, tmp_path: Path) -> None:
-    """`soak proxy --target BUILD` starts the server, passes traffic on to it, and ends it."""
-    name = build(tmp_path, "one")
-    command = begin("proxy", "--target", name, "--port", 0, "--run", "r", "--json").said("passes on to")
-    (url,) = re.findall(r"(http://[\d.:]+) passes on", command.err)
-    body = json.dumps({"model": "fake-model", "messages": [{"role": "user", "content": "x"}]}).encode()
-    request = urllib.request.Request(f"{url}/v1/chat/completions", body, {"content-type": "application/json"})
-    with urllib.request.urlopen(request, timeout=30) as answer:
-        assert answer.status == 200
-    command.signal(signal.SIGINT)
-    assert command.wait().json["arms"]["candidate"]["turns"]["finished"] == 1
-    assert RunFolder.open(tmp_path / "r").manifest.arms[0].given_target == name
-    assert not processes_holding(tmp_path / "r" / "engine-candidate.log")

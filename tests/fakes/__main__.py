@@ -11,7 +11,7 @@ from fakes.answers import Style
 from fakes.engine import FakeEngine
 from fakes.following import WAYS, Following, lines_of, mixed_ways
 from fakes.policy import DEFAULT_RATES, Policy, pre_encoded, seeded_policy
-from fakes.server import FakeServer
+from fakes.server import FakeServer, Mind
 
 
 def parse() -> argparse.Namespace:
@@ -51,13 +51,19 @@ def rates_of(text: str | None) -> dict[str, float]:
     return {name: float(share) for name, share in (part.split("=") for part in text.split(","))}
 
 
+def mind_of(args: argparse.Namespace) -> Mind:
+    """Return what knows the tasks that the command line names."""
+    if not args.tasks:
+        return lambda _: None
+    from fakes.solving import solver  # here: it reads tasks with soak's own importers
+
+    return solver(
+        args.tasks, **{how: filter(None, getattr(args, how).split(",")) for how in ("empty", "wrong", "loops")}
+    )
+
+
 def policy_of(args: argparse.Namespace) -> Policy:
     """Return the policy the command line asks for."""
-    if args.tasks:
-        from fakes.solving import solving_policy  # here: it reads tasks with soak's own importers
-
-        named = {how: filter(None, getattr(args, how).split(",")) for how in ("empty", "wrong", "loops")}
-        return solving_policy(args.tasks, **named)
     if args.follow:
         lines = lines_of(args.follow)
         names = WAYS if args.ways == "mixed" else (args.ways,)
@@ -83,6 +89,7 @@ async def main() -> None:
     style = replace(Style(), tokens_per_chunk=args.tokens_per_chunk)
     server = FakeServer(
         policy_of(args),
+        mind=mind_of(args),
         engine=engine,
         port=args.port,
         seed=args.seed,

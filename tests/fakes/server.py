@@ -13,12 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from fakes.answers import Style, usage_of, whole
+from fakes.answers import Answer, Style, usage_of, whole
 from fakes.engine import FakeEngine
-from fakes.faults import JSON_HEADERS, Ask, context_message, make, status
+from fakes.faults import JSON_HEADERS, Ask, context_message, make, status, stream
 from fakes.script import Close, End, Head, Raw, Reset, Script, Send, Silence, Step, Until, Wait, framed
 
 Policy = Callable[[Ask], Script]
+Mind = Callable[[Ask], Answer | None]
 Fixed = tuple[int, str, bytes]
 _REASONS = {200: "OK", 400: "Bad Request", 401: "Unauthorized", 404: "Not Found", 429: "Too Many Requests"}
 _HEAD_LIMIT = 64 * 1024
@@ -59,6 +60,9 @@ class FakeServer:
     """
     Serves `policy`'s scripts to POST /v1/chat/completions and the usual side doors; an async context manager.
 
+    What `mind` has an answer to gets that and no script, streamed or whole. Anything else that wants no stream is
+    answered well.
+
     `received` lists the requests (the last 100,000), `truth` the expected classes, `fixed[path]` overrides a side door
     with (status, content type, body). `stop()` resets all connections; `start()` afterwards takes the same port again.
     """
@@ -67,6 +71,7 @@ class FakeServer:
         self,
         policy: Policy | None = None,
         *,
+        mind: Mind = lambda _: None,
         engine: FakeEngine | None = None,
         port: int = 0,
         seed: int = 0,
@@ -75,6 +80,7 @@ class FakeServer:
         keep_bodies: bool = True,
     ) -> None:
         self.policy: Policy = policy or (lambda ask: make("none", ask))
+        self._mind = mind
         self.engine = engine or FakeEngine()
         self.port = port
         self.seed = seed
@@ -189,11 +195,12 @@ class FakeServer:
         if refused is not None:
             return refused, None
         ask = self.ask_for(body)
+        known = self._mind(ask)
         if not body.get("stream"):
-            answer = ask.ordinary()
+            answer = known or ask.ordinary()
             self.engine.generated(usage_of(answer, ask.style)["completion_tokens"])
             return _json(200, whole(answer, ask.style), finish=answer.finish), ask.ordinal
-        script = self.policy(ask)
+        script = self.policy(ask) if known is None else stream(known, ask)
         self.note_truth(ask, script, headers.get("x-session-id"))
         return script, ask.ordinal
 

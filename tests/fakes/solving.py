@@ -1,13 +1,11 @@
-"""A policy that solves tasks: an agent asks, and is told the commands of the known good solution, one a turn."""
+"""A model that solves tasks: an agent asks, and is told the commands of the known good solution, one a turn."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from fakes.answers import Answer, Call
-from fakes.faults import Ask, loop_answer, make, stream
-from fakes.policy import Policy
-from fakes.script import Script
+from fakes.faults import Ask, loop_answer
 from soak.facts import Task, text_of
 from soak.importers import load_tasks
 
@@ -15,29 +13,29 @@ SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 SAID = "THOUGHT: I know what is wrong here, and this command brings the work one step further."
 
 
-def solving_policy(
+def solver(
     tasks_file: Path, *, empty: Iterable[str] = (), wrong: Iterable[str] = (), loops: Iterable[str] = ()
-) -> Policy:
+) -> Callable[[Ask], Answer | None]:
     """
-    Return a policy that works on each task as a capable agent would: look, mend, test, submit.
+    Return what answers for each task as a capable agent would: look, mend, test, submit.
 
     `empty` tasks are submitted unchanged, `wrong` ones with a change that mends nothing, and for `loops` every answer
-    after the first falls into a loop. Anything that is no task's conversation is answered well.
+    after the first falls into a loop. For anything that is no task's conversation it has no answer.
     """
     tasks = load_tasks(tasks_file)
     idle, futile, looping = frozenset(empty), frozenset(wrong), frozenset(loops)
 
-    def policy(ask: Ask) -> Script:
-        task = next((task for task in tasks if "seed" in ask.body and _is_about(ask, task)), None)
+    def answer(ask: Ask) -> Answer | None:
+        task = next((task for task in tasks if _is_about(ask, task)), None)
         if task is None:
-            return make("none", ask)
+            return None
         step = sum(message["role"] == "assistant" for message in ask.body["messages"])
         if task.id in looping and step:
-            return stream(loop_answer(ask), ask)
+            return loop_answer(ask)
         commands = [SUBMIT] if task.id in idle else _commands(task, mend=task.id not in futile)
-        return stream(_said(commands[min(step, len(commands) - 1)], ask), ask)
+        return _said(commands[min(step, len(commands) - 1)], ask)
 
-    return policy
+    return answer
 
 
 def _is_about(ask: Ask, task: Task) -> bool:

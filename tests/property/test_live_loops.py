@@ -60,6 +60,21 @@ def test_any_text_is_read_without_a_crash(text: str, more: str) -> None:
     assert all(call.name for call in calls_in_text(written))
 
 
+def test_a_command_that_loops_is_compared() -> None:
+    """A command of hundreds of pipes and blanks, as a looping model writes it, costs no more than any other."""
+    flood = "ls " + "| head -5 " * 380 + "x"
+    assert likeness(flood, "ls") < 0.9
+    assert likeness("ls " + ("| tail" + " " * 30) * 100 + "x", "ls") < 0.9
+    assert likeness("ls " + "| head -5 " * 380, "ls") == 1.0
+
+
+def test_an_answer_of_very_many_calls_is_read_through() -> None:
+    """A hundred thousand different calls in one turn are taken in one by one, and no loop is seen in them."""
+    calls = tuple(ToolCall(id="", name="bash", arguments=f'{{"command": "ls {n}"}}') for n in range(100_000))
+    results = tuple(str(n) for n in range(len(calls)))
+    assert cross_turn_loops([Round(0, calls, results, "")]) == ()
+
+
 def test_deep_nesting_is_no_call() -> None:
     """Five thousand brackets are not read, and harm nothing."""
     nested = '{"name": "x", "arguments": ' + "[" * 5000

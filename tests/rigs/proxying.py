@@ -8,10 +8,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from soak.app.proxying import ProxyOrder, manifest_of
+from soak.app.proxying import ProxyOrder, manifest_of, scenario_for
+from soak.app.sides import Side
 from soak.classify import DEFAULTS
 from soak.client import LoopLag, Passage, Target
-from soak.facts import Capabilities, EngineSample, Event, Record, Signal, TurnKey
+from soak.facts import Build, Capabilities, EngineSample, Event, Record, Signal, TurnKey
 from soak.proxy import Proxy, Recorder
 from soak.store import RunFolder
 
@@ -79,8 +80,10 @@ async def between(target: str, path: Path, **options: Any) -> AsyncIterator[Betw
     """Run a proxy in front of `target`; `options` are those of `Proxy`. Its history is closed afterwards."""
     ear, lag = Ear(), LoopLag()
     where = Target.parse(target)
-    manifest = manifest_of(ProxyOrder(target=target), where, Capabilities(model="fake-model"), None)
-    folder = RunFolder.create(path, manifest)
+    order, build = ProxyOrder(target=target), Build(model="fake-model", target=target)
+    known = Capabilities(model=build.model)
+    side = Side(name=ARM, target=where, capabilities=known, build=build, tool_mode="native", given=target)
+    folder = RunFolder.create(path, manifest_of(order, scenario_for(order, target), side))
     listening = socket.create_server(("127.0.0.1", 0))
     with folder.writer(patience_s=0.05) as writer:
         recorder = Recorder(writer, ear, arm=ARM, settings=DEFAULTS, lag=lag, wall=time.time)

@@ -71,6 +71,7 @@ def _refuse_images(tasks: Sequence[Task]) -> None:
     if named:
         raise SandboxError(
             f"{named[0]} cannot be worked on here",
-            why=f"{len(named)} tasks are SWE-bench instances, whose repositories are in container images of their own",
-            hint="choose tasks that carry their repository, or run them on a machine with a container runtime",
+            why=f"{len(named)} tasks are SWE-bench instances: each needs its own container image and test runner, which"
+            " soak can read of but not drive",
+            hint="choose tasks that carry their repository (scenarios/tasks/README.md)",
         )

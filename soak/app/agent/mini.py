@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Any, Literal
 
@@ -24,6 +23,7 @@ from soak.facts import Message, Observation, ToolCall
 from soak.sandbox import Ended
 from soak.shelves import install_command
 
+PACKAGE = "mini-swe-agent"
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
 Finish = Literal["submitted", "step_limit", "time_limit", "format_errors"]
 
@@ -50,11 +50,6 @@ class Finished:
 def refuse_if_absent() -> None:
     """Raise `UsageError` if the extra `agent` is not installed."""
     _load()
-
-
-def agent_version() -> str:
-    """Return the version of mini-swe-agent."""
-    return version("mini-swe-agent")
 
 
 def tools_for(mode: str) -> tuple[dict[str, Any], ...]:

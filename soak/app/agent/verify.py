@@ -2,16 +2,14 @@
 
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 
 from soak.app.agent.walls import JUDGE_AT, Builder
 from soak.facts import Task, decode, encode
-from soak.sandbox import Limits
-from soak.sandbox.place import WORK_AT
-from soak.sandbox.view import PACKAGES_AT
+from soak.sandbox import PACKAGES_AT, WORK_AT
 
 _TESTS_WITHIN_S = 120.0
 
@@ -41,13 +39,7 @@ def verify(
     """
     nonce = secrets.token_hex(16)
     order = {"nonce": nonce, "packages": str(PACKAGES_AT), "tests": str(JUDGE_AT), "tree": WORK_AT}
-    limits = Limits(
-        time_s=_TESTS_WITHIN_S,
-        processes=builder.limits.processes,
-        memory_bytes=builder.limits.memory_bytes,
-        disk_bytes=builder.limits.disk_bytes,
-        output_bytes=builder.limits.output_bytes,
-    )
+    limits = replace(builder.limits, time_s=_TESTS_WITHIN_S)
     ended = builder.run_tests(tree, uid, task.judging_files, encode(order), limits, stopped)
     printed, _, report = ended.output.rpartition(f"\n{nonce} ")
     passed = _names(report) if printed or report else ()

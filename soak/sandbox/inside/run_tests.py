@@ -7,13 +7,15 @@ Run a task's tests over the tree an agent left, and say which passed. Runs insid
 The agent's code runs in this process, so it must not decide: pytest and the standard library are imported before it
 and found before anything in the tree; no configuration, plugin or conftest of the tree is read; the report is written
 only when pytest has come to its end; and it counts only with the nonce, which is in no file, no argument and no
-variable of the environment. An exit in the middle, whatever its code, leaves no report. (Code that searches the
-interpreter's frames for the nonce could still forge one: this judges agents that want to solve tasks.)
+variable of the environment. An exit in the middle, whatever its code, leaves no report, and this program is not the
+`__main__` that the tree can import. (Code that changes pytest itself while it runs, or searches the interpreter's
+frames for the nonce, could still forge one: this judges agents that want to solve tasks.)
 """
 
 import json
 import os
 import sys
+import types
 
 
 class _Passed:
@@ -44,6 +46,7 @@ def main() -> None:
     import pytest
 
     passed = _Passed()
+    sys.modules["__main__"] = types.ModuleType("__main__")  # not us: the tree's code may import it
     sys.path.append(given["tree"])  # behind everything else: a json.py in the tree is not the json of pytest
     tests = given["tests"]
     options = ["-q", "--tb=short", "-c", f"{tests}/pytest.ini", f"--rootdir={tests}", f"--confcutdir={tests}"]

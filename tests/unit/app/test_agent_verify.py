@@ -88,6 +88,7 @@ def tricks() -> dict[str, dict[str, str]]:
         "a polite exit on import": first("import sys; sys.exit(0)"),
         "a forged report": first(f"import json; print('\\n' + '0' * 32, json.dumps({names!r}))"),
         "an exit handler that reports": first(f"import atexit; atexit.register(print, {names!r})"),
+        "a collector that lies": first(f"import __main__; __main__._Passed.names = lambda self: {names!r}"),
         "output without end": first("while True: print('x' * 65536)"),
         "a package that is gone": {"pocket/__init__.py": "raise ImportError('gone')\n"},
     }

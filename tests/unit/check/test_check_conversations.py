@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 import pytest
@@ -129,21 +130,39 @@ def test_one_episode_decides_nothing() -> None:
     assert found.classes["garbage_loop"].result == "inconclusive"
 
 
-def test_modes_and_their_settings_must_match() -> None:
-    """Live beside recorded is invalid; so are two limits of turns, which do not matter where nothing is live."""
-    facts = [fact(name, 20) for name in "abc"]
+def reasons(one: ArmHistory, other: ArmHistory) -> str:
+    """Return why these two may not be compared."""
+    return " ".join(invalid_reasons(one, other, pair_up(one, other), min_turns=1))
 
-    def reasons(one: ArmHistory, other: ArmHistory) -> str:
-        return " ".join(invalid_reasons(one, other, pair_up(one, other), min_turns=1))
+
+def test_modes_and_their_settings_must_match() -> None:
+    """Live beside recorded is invalid; so are two limits of turns, which do not matter in any other mode."""
+    facts = [fact(name, 20) for name in "abc"]
 
     mixed = compare(arm(facts), arm(facts, replay="recorded"))
     assert mixed.verdict == "unknown"
     assert any("modes of replay: live and recorded" in why for why in mixed.invalid)
     assert mixed.pairs == 0
     assert "live replay" in reasons(arm(facts), arm(facts, live=Live(max_turns=3)))
-    assert "live replay" not in reasons(
-        arm(facts, replay="recorded"), arm(facts, replay="recorded", live=Live(match=0.5))
-    )
+    for mode in ("recorded", "agent"):
+        assert "live replay" not in reasons(arm(facts, replay=mode), arm(facts, replay=mode, live=Live(match=0.5)))
+
+
+def test_agents_and_their_limits_must_match() -> None:
+    """Two agent runs with other limits, or with another release of the agent, void the comparison by name."""
+    facts = [fact(name, 20) for name in "abc"]
+    one, recorded = arm(facts, replay="agent"), arm(facts, replay="recorded")
+
+    def changed(side: ArmHistory, **changes: Any) -> ArmHistory:
+        return replace(side, manifest=msgspec.structs.replace(side.manifest, **changes))
+
+    limited = {"agent": {"step_limit": 5}}
+    assert "agent settings" in reasons(one, changed(one, scenario={**one.manifest.scenario, **limited}))
+    other = changed(recorded, scenario={**recorded.manifest.scenario, **limited})
+    assert "agent settings" not in reasons(recorded, other)
+    old, new = (changed(one, environment={"mini-swe-agent": version}) for version in ("2.4.6", "2.4.7"))
+    assert "mini-swe-agent 2.4.6 and 2.4.7" in reasons(old, new)
+    assert "mini-swe-agent" not in reasons(old, old) + reasons(one, new)
 
 
 def test_an_agents_tasks_come_after_what_voids_them() -> None:

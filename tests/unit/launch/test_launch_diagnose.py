@@ -68,3 +68,8 @@ def test_a_warning_is_no_cause_of_death() -> None:
 def test_a_death_without_a_word_is_said_to_be_one() -> None:
     """Without any log line the exit code is all there is to say."""
     assert diagnose(7, ()).why == "it ended with exit code 7 without a word"
+
+
+def test_a_server_that_goes_into_the_background_is_told_to_stay() -> None:
+    """A command that ends without an error before its server is ready has most likely left it behind."""
+    assert "foreground" in diagnose(0, ("starting in the background",)).hint

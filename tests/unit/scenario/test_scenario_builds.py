@@ -95,6 +95,15 @@ def test_what_cannot_be_meant_is_refused(text: str, problem: str, tmp_path: Path
         CPU + "flags: [--hf-token, abc]\n",
         'about: x\nengine: command\ncommand: [serve, "{port}", --api-key, abc]\n',
         "about: x\nengine: url\nurl: http://user:abc@host:1\n",
+        CPU + "environment: {HF_TOKEN_2: abc}\n",
+        CPU + "environment: {DB_PASSWD: abc}\n",
+        CPU + "environment: {GITHUB_PAT: abc}\n",
+        CPU + "environment: {HTTPS_PROXY: 'http://user:abc@host:1'}\n",
+        CPU + "flags: [--api-key abc]\n",
+        CPU + "flags: ['Authorization: Bearer abc']\n",
+        'about: x\nengine: command\ncommand: [env, HF_TOKEN=abc, serve, "{port}"]\n',
+        "about: x\nengine: command\ncommand: [sh, -c, 'serve --port {port} --api-key abc']\n",
+        "about: x\nengine: command\ncommand: [sh, -c, 'export A_KEY=\"abc\"; serve --port {port}']\n",
     ],
 )
 def test_no_key_can_stand_in_a_build_file(text: str, tmp_path: Path) -> None:
