@@ -140,7 +140,7 @@ async def test_other_apis_pass_and_are_counted(fake: FakeServer, proxy: Between,
     assert proxy.ear.keys == []
     proxy.recorder.tell_counts()
     word = path.partition("?")[0].rpartition("/")[2]
-    assert f"1 exchanges were passed on and not judged (1 POST {word})" in proxy.ear.events[-1].text
+    assert f"1 exchange was passed on and not judged (1 POST {word})" in proxy.ear.events[-1].text
 
 
 async def test_completions_are_turns(fake: FakeServer, proxy: Between) -> None:
