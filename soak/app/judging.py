@@ -69,11 +69,11 @@ def judge_again(history: History, manifest: Manifest, changes: Mapping[str, floa
     function, so they would come out again.
     """
     settings = _settings(scenario_of(manifest), changes)
+    modes = {card.name: card.tool_mode for card in manifest.arms}
+    refuse_unknown_arms(history, modes)
     if manifest.classifier is not None and manifest.classifier == classifier_fingerprint(settings):
         return {}
-    modes = {card.name: card.tool_mode for card in manifest.arms}
     own_answers = scenario_of(manifest).replay != "recorded"
-    refuse_unknown_arms(history, modes)
     starts = {started.key: started for started in history.starts()}
     return {
         key: judge(
@@ -108,9 +108,10 @@ def refuse_unknown_arms(history: History, known: Collection[str]) -> None:
     """Raise `RunFolderError` if the history holds turns of an arm that the manifest does not name."""
     unknown = sorted({key.arm for key in history.start_counts()} - set(known))
     if unknown:
+        named = ", ".join(known) or "none"
         raise RunFolderError(
             "the manifest and the history do not belong together",
-            why=f"the history holds turns of {', '.join(unknown)[:200]}, the manifest names {', '.join(known)}",
+            why=f"the history holds turns of {', '.join(unknown)[:200]}, the manifest names {named}",
             hint="put the run's own manifest.json back",
         )
 

@@ -65,7 +65,7 @@ def _ratio(baseline: _Read, candidate: _Read, pairing: Pairing) -> tuple[float, 
         for first, second, cut, other, episode in zip(
             baseline.ms, candidate.ms, baseline.cut, candidate.cut, pairing.episodes, strict=False
         )
-        if first and second and not cut and not other
+        if first and second and min(first, second) > 0 and not cut and not other
     ]
     mean = cluster_mean([log for log, _ in both], [episode for _, episode in both])
     if mean is None:

@@ -12,11 +12,8 @@ def noise_floor(pairing: Pairing, failures: ClassComparison, clock: WallClock) -
     if not pairing.pairs:
         return None
     flips = sum(pair.baseline.class_ != pair.candidate.class_ for pair in pairing.pairs)
-    factors = [
-        abs(math.log(pair.candidate.turn_s / pair.baseline.turn_s))
-        for pair in pairing.pairs
-        if pair.baseline.turn_s and pair.candidate.turn_s
-    ]
+    times = [(pair.baseline.turn_s or 0.0, pair.candidate.turn_s or 0.0) for pair in pairing.pairs]
+    factors = [abs(math.log(second / first)) for first, second in times if first > 0 and second > 0]
     middle, far = quantile(factors, 0.5), quantile(factors, 0.95)
     return NoiseFloor(
         class_flips=flips,

@@ -136,7 +136,7 @@ def _drift(side: ArmHistory, turns: Sequence[TurnFact]) -> Drift:
     timed = [
         (uptime_s, tpot_ms, turn)
         for uptime_s, turn in zip(_uptimes(side, turns), turns, strict=True)
-        if turn.class_ == "ok" and (tpot_ms := turn.tpot_ms)
+        if turn.class_ == "ok" and (tpot_ms := turn.tpot_ms) and tpot_ms > 0
     ]
     uptimes_s = [uptime_s for uptime_s, _, _ in timed]
     exposure_s = _span(uptimes_s)

@@ -15,6 +15,8 @@ _TEMPLATE = re.compile(
 )
 _CODE = re.compile(r"(`{3,}|~{3,}).*?(?:\1|\Z)|`[^`\n]{1,400}`", re.DOTALL)
 _THINK = re.compile(r"<think(?:ing)?>(.*?)(</think(?:ing)?>|\Z)", re.DOTALL)
+# Code or a think block, whichever begins first (the group of `_CODE` comes first, since it refers to it by number).
+_UNSAID = re.compile(rf"{_CODE.pattern}|{_THINK.pattern}", re.DOTALL)
 _BARE_CALL = re.compile(r"\{\s*\"(?:name|arguments|parameters)\"\s*:")
 _MAX_CHARS = 400_000
 
@@ -76,3 +78,16 @@ def without_thinking(content: str) -> tuple[str, str]:
         return content, ""
     thoughts = "\n".join(found.group(1) for found in _THINK.finditer(content))
     return _THINK.sub("", content), thoughts
+
+
+def next_said(text: str, tag: str, start: int) -> int:
+    """Return where `tag` stands next in `text` from `start` on, code and think blocks left out; -1 for nowhere."""
+    at = text.find(tag, start)
+    while at >= 0:
+        unsaid = _UNSAID.search(text, start)
+        if unsaid is None or unsaid.start() > at:
+            return at
+        start = unsaid.end()
+        if start > at:
+            at = text.find(tag, start)
+    return -1

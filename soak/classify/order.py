@@ -17,6 +17,7 @@ from soak.classify.settings import Settings
 from soak.classify.texture import mostly_hex
 
 _PIECE = re.compile(r"[^\W\d_]+|\d+|[^\w\s]|_|\n")
+_NEXT_SENTENCE = re.compile(r"(?<=[.!?])\s+(\S)")
 _MIN_LETTERS, _MAX_LETTERS = 0.25, 0.95
 _MAX_ROW_ENDS = 0.10
 _MAX_LINE_ENDS = 0.04
@@ -78,8 +79,16 @@ def without_phrases(text: str, settings: Settings) -> int | None:
         and words >= _MIN_WORDS * size
         and parts.count("\n") <= _MAX_LINE_ENDS * size
         and not mostly_hex(text[start:])
+        and not _in_sentences(text[start:])
     )
     return start if fragments else None
+
+
+def _in_sentences(text: str) -> bool:
+    """Whether the text is cut into sentences, of 40 words at most, of which nine in ten begin with a capital letter."""
+    begins = _NEXT_SENTENCE.findall(text)
+    capitals = sum(map(str.isupper, begins))
+    return 40 * len(begins) >= len(text.split()) and capitals >= 0.9 * len(begins)
 
 
 def structure(parts: list[str]) -> float:

@@ -199,8 +199,9 @@ def _repeats_exactly(repeat: Repeat, quoted: bool, pieces: Pieces, s: Settings) 
     if repeat.block(s) and _varied_block(repeat, pieces):
         return copies >= s.closed_block_copies and repeat.tokens >= s.near_tokens
     if repeat.texture.words == 0 or kind in ("symbols", "blank"):
-        # Not even rows or columns: no data looks like that.
-        return not rows and not any(map(str.isspace, repeat.unit)) and copies >= 4 * s.closed_row_copies
+        # Not even rows or columns, or no figures in one endless line: no data looks like that.
+        dense = not rows and not any(map(str.isspace, repeat.unit))
+        return (dense or _endless(repeat)) and copies >= 4 * s.closed_row_copies
     if not rows:
         return copies >= (s.closed_copies if kind == "code" else s.closed_word_copies)
     if kind == "numbers":
@@ -209,6 +210,12 @@ def _repeats_exactly(repeat: Repeat, quoted: bool, pieces: Pieces, s: Settings) 
         return copies >= 4 * s.closed_row_copies
     several_lines = repeat.unit.count("\n") + repeat.unit.count("\\n") >= 2
     return copies >= (3 * s.closed_copies if several_lines else s.closed_row_copies)
+
+
+def _endless(repeat: Repeat) -> bool:
+    """Whether signs or single letters, and no figures, stand in one line."""
+    unit = repeat.unit
+    return bool(unit.strip()) and not any(map(str.isdecimal, unit)) and "\n" not in unit and "\\n" not in unit
 
 
 def _varied_block(repeat: Repeat, pieces: Pieces) -> bool:

@@ -20,6 +20,7 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Literal, NamedTuple
 
 from soak.classify.likeness import call_text, likeness
@@ -29,6 +30,7 @@ from soak.facts import ConversationLoop, Message, ToolCall, clean, text_of
 NEARLY = 0.9
 PERIOD_MAX = 12
 _STEPS_MAX = 4_096
+_CALLS_MAX = 256
 _COMPARED_MAX = 32
 _LOOPS_MAX = 8
 _EXCERPT_CHARS = 200
@@ -82,10 +84,10 @@ class RoundWatch:
         self._near_of: dict[int, int] = {}
 
     def add(self, round_: Round) -> None:
-        """Take the next round."""
+        """Take the next round; of its calls the first 256."""
         if not round_.calls:
             self._put(round_.turn, "", " ".join(round_.said.split()), "")
-        for call, result in zip(round_.calls, round_.results, strict=True):
+        for call, result in islice(zip(round_.calls, round_.results, strict=True), _CALLS_MAX):
             self._put(round_.turn, call.name, call_text(call), _fingerprint(result))
         del self._steps[:-_STEPS_MAX]
 

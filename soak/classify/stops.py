@@ -7,8 +7,9 @@ from soak.classify.explain import reference_text
 from soak.classify.markup import without_thinking
 from soak.classify.settings import Settings
 from soak.classify.structure import announces, broken_off, half_word, open_fence
+from soak.classify.textcalls import calls_in_text
 from soak.classify.words import ONE_WORD_ANSWERS
-from soak.facts import Finding, Observation, text_of
+from soak.facts import Finding, Observation, ToolCall, text_of
 
 _SENTENCE_END = re.compile(r"[.!?:;\u3002\uff01\uff1f\u2026)\]}\"'`|*>]\Z")
 # What stands inside names, quotations and marks; a comma or full stop may follow what is complete.
@@ -28,6 +29,7 @@ _SENTENCES = {
     "no_full_stop": "the last sentence has no end",
     "others_end": "all sentences before it have one",
     "cut_row": "the last row of the table has no end",
+    "colon": "nothing follows its colon",
     "dangling": "it ends on an operator, bracket or comma",
     "open_quote": "a quote or bracket of the last line is open",
     "half_word": "it ends within a word",
@@ -99,16 +101,25 @@ def _points(content: str, observation: Observation, context: Context, settings: 
         points["half_word"] = 3 if half_word(content, reference) else 2
     if context.reference is not None:
         points |= _against_reference(body, observation, context, settings)
+    if context.reference is not None and reference.rstrip().endswith(":") and not recorded_calls(context):
+        points.pop("colon", None)
     points |= _announced(body, context)
     return points
 
 
+def recorded_calls(context: Context) -> tuple[ToolCall, ...]:
+    """Return the calls of the recorded answer, in tool mode `text` those too that stand in its text."""
+    recorded = context.reference
+    if recorded is None or recorded.tool_calls or context.tool_mode == "native":
+        return () if recorded is None else recorded.tool_calls
+    return calls_in_text(text_of(recorded.content))
+
+
 def _announced(body: str, context: Context) -> dict[str, int]:
     """Return the points of an announced action: two where a tool was at hand, one more if it ends on the colon."""
-    recorded = context.reference
-    if not announces(body) or (recorded is not None and not recorded.tool_calls):
+    if not announces(body) or (context.reference is not None and not recorded_calls(context)):
         return {}
-    at_hand = bool(context.tools) or recorded is not None
+    at_hand = bool(context.tools) or context.reference is not None
     return {"announced": (2 if at_hand else 1) + body.endswith(":")}
 
 
@@ -125,7 +136,7 @@ def _against_reference(body: str, observation: Observation, context: Context, se
     recorded = text_of(reference.content).strip()
     if _breaks_off(body.strip(), recorded):
         points["prefix"] = 3
-    if reference.tool_calls:
+    if recorded_calls(context):
         points["reference_call"] = 1
     live, wanted = observation.output_tokens, context.reference_tokens
     if live is not None and wanted is not None and wanted >= 64 and live < settings.short_share * wanted:
@@ -138,9 +149,11 @@ def _against_reference(body: str, observation: Observation, context: Context, se
 
 
 def _breaks_off(body: str, recorded: str) -> bool:
-    """Whether `body` is the beginning of the recorded text and ends inside one of its lines and sentences."""
+    """Whether `body` begins the recorded text and ends inside one of its lines and sentences, or on a colon."""
     if len(body) >= len(recorded) - 1 or not recorded.startswith(body):
         return False
+    if body.endswith(":"):
+        return True
     rest = recorded[len(body) :].split("\n", 1)[0]
     if not rest.strip():
         return False

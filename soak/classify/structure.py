@@ -27,7 +27,7 @@ _CONDITIONAL = re.compile(
 _OFFER = re.compile(r"\b(?:please|you|your|happy to|glad to|feel free|be here|cheers|regards)\b", re.IGNORECASE)
 _WORD_END = re.compile(r"(?<![^\W_])[^\W\d_]+\Z")
 _LIST_ITEM = re.compile(r"^\s*(?:[-*+\u2022]|\d{1,3}[.)])\s+")
-_NUMBERED = re.compile(r"^\s*(\d{1,3})[.)]\s+\S", re.MULTILINE)
+_NUMBERED = re.compile(r"^[^\S\n]*(\d{1,3})[.)]\s+\S", re.MULTILINE)
 _FIRST_ITEM = re.compile(r"1[.)]\s")
 _PROMISED = re.compile(
     r"\b(\d{1,2}|two|three|four|five|six|seven|eight|nine|ten)\s+(?:[a-z]+\s+){0,2}"
@@ -36,6 +36,10 @@ _PROMISED = re.compile(
 )
 _SENTENCE_END = re.compile(r"[.!?\u2026\u3002][)\]\"'\u201d`*_]{0,3}(?=\s|\Z)")
 _LINE_END = re.compile(r"[^\w\s]\s*\Z")
+_NAME = re.compile(r"\w[./\\:_@#=()]+\w")
+_EMOTICON = re.compile(r"(?:^|\s)[:;]-?\(\Z")
+_COLON = re.compile(r"[\w\"'`\u201d\u2019]:\Z")
+_COMES_NOW = re.compile(r"\b(?:here(?:'s| is| are)|these are|following|below|as follows|looks? like)\b", re.IGNORECASE)
 _TAIL_CHARS = 4000
 
 
@@ -124,15 +128,23 @@ def announces(text: str) -> bool:
     return len(sentence) <= 400 and _INTENT.search(sentence) is not None and _CONDITIONAL.search(sentence) is None
 
 
-def missing_items(text: str) -> bool:
-    """Whether a numbered list stops before the number of items that the text promised."""
+def missing_items(text: str) -> int:
+    """
+    Return the points of a numbered list that stops before the number of items that the text promised; 0 for none.
+
+    Three where the list begins right after the promise and is the end of the text.
+    """
     promised = _PROMISED.search(text) if _FIRST_ITEM.search(text) else None
     if promised is None:
-        return False
+        return 0
     word = promised.group(1).lower()
     wanted = int(word) if word.isdecimal() else NUMBER_WORDS[word]
-    numbers = [int(number) for number in _NUMBERED.findall(text[promised.end() :])]
-    return bool(numbers) and numbers[0] == 1 and max(numbers) < wanted <= 20
+    items = text[promised.end() :]
+    numbers = [int(number) for number in _NUMBERED.findall(items)]
+    if not numbers or numbers[0] != 1 or not max(numbers) < wanted <= 20:
+        return 0
+    closes = _NUMBERED.match(items.lstrip()) and _NUMBERED.match(items[items.rfind("\n") + 1 :])
+    return 3 if closes else 2
 
 
 def half_word(text: str, known: str) -> bool:
@@ -154,8 +166,9 @@ def _last_line(body: str, text: str) -> list[Sign]:
     words = line.split()
     last = _WORD_END.search(line)
     signs: list[Sign] = []
-    if missing_items(body):
-        signs.append(Sign("short_list", 2, start))
+    missing = missing_items(body)
+    if missing:
+        signs.append(Sign("short_list", missing, start))
     if last and len(words) >= 2 and _unending(last.group()):
         signs.append(Sign("unending_word", 1 if last.group() in SELDOM_ENDING else 2, start))
         if len(words) >= 4:
@@ -166,6 +179,10 @@ def _last_line(body: str, text: str) -> list[Sign]:
             signs.append(Sign("others_end", 2, start))
     if _cut_row(body, start):
         signs.append(Sign("cut_row", 3, start))
+    if len(words) >= 4 and _COLON.search(line):
+        signs.append(Sign("colon", 3 if _COMES_NOW.search(_last_sentence(line)) else 2, start))
+    if _EMOTICON.search(line):
+        return signs
     if line and line[-1] in ",=([{+&\\" and not (line[-1] == "\\" or line.endswith("==")):
         signs.append(Sign("dangling", 2 if line[-1] in "=([{" else 1, start))
     if _open_quote(line):
@@ -182,10 +199,12 @@ def _others_end(body: str, start: int) -> bool:
     """
     Whether the last sentence, of four words and more, is the only one without an end in a text of running sentences.
 
-    Two must end before it. An offer or a request is none: it may end as it likes.
+    Two must end before it. An offer or a request is none: it may end as it likes. So may one that begins with a small
+    letter, as all do in some chats, or ends on a name (a path, an address): nothing is appended to what may be copied.
     """
     last = _last_sentence(body[start:])
-    if len(last.split()) < 4 or _OFFER.search(last):
+    words = last.split()
+    if len(words) < 4 or last[0].islower() or _NAME.search(words[-1]) or _OFFER.search(last):
         return False
     above = [line for line in body[max(0, start - _TAIL_CHARS) : start].splitlines() if _is_prose(line)]
     if not all(_LINE_END.search(line) for line in above):

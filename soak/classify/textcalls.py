@@ -2,21 +2,20 @@
 Tool calls that a model without a tool template writes into its text (tool mode `text`).
 
 A call is `<tool_call>{"name": …, "arguments": …}</tool_call>`, the closing tag may be missing. Fenced code, code spans
-and think blocks hold no calls: there the tag is only spoken of.
+and think blocks hold no calls: there the tag is only spoken of; nor do the strings of another call.
 """
 
 import json
-import re
 from typing import Any, NamedTuple
 
-from soak.classify.markup import without_code, without_thinking
+from soak.classify.markup import next_said
 from soak.facts import Finding, ToolCall
 
 _MAX_CHARS = 400_000
 _MAX_CALLS = 64
-# No blanks beside the lazy part: a flood of them in a call would be tried at each of its characters again.
-_CALL = re.compile(r"<tool_call>(.*?)(</tool_call>|(?=<tool_call>)|\Z)", re.DOTALL)
+_OPEN, _CLOSE = "<tool_call>", "</tool_call>"
 _EXCERPT_CHARS = 200
+_JSON = json.JSONDecoder()
 
 
 class TextCall(NamedTuple):
@@ -29,17 +28,16 @@ class TextCall(NamedTuple):
 
 def text_calls(content: str) -> tuple[TextCall, ...]:
     """Return the call blocks in the first 400,000 characters of `content`, at most 64, in order; `id` is `text-N`."""
-    if "<tool_call>" not in content:
+    if _OPEN not in content:
         return ()
-    said, _ = without_thinking(content[:_MAX_CHARS])
-    bare = without_code(said)
-    found = zip(range(_MAX_CALLS), _CALL.finditer(said), strict=False)
-    return tuple(
-        TextCall(_read(text, number), text, bool(block.group(2)) or block.end() < len(said))
-        for number, block in found
-        for text in (block.group(1).strip(),)
-        if bare.startswith("<tool_call>", block.start())
-    )
+    text = content[:_MAX_CHARS]
+    found: list[TextCall] = []
+    at = next_said(text, _OPEN, 0)
+    while at >= 0 and len(found) < _MAX_CALLS:
+        call, end = _block(text, at + len(_OPEN), len(found) + 1)
+        found.append(call)
+        at = next_said(text, _OPEN, end)
+    return tuple(found)
 
 
 def calls_in_text(content: str) -> tuple[ToolCall, ...]:
@@ -61,16 +59,27 @@ def broken_calls(content: str) -> list[Finding]:
     return []
 
 
-def _read(block: str, number: int) -> ToolCall | None:
+def _block(text: str, begin: int, number: int) -> tuple[TextCall, int]:
+    """Return the block that begins there, and where to look on. No tag in a string of its JSON ends it."""
+    body = text[begin:].lstrip()
+    begin = len(text) - len(body)
     try:
-        value, _ = json.JSONDecoder().raw_decode(block)
+        value, length = _JSON.raw_decode(body)
     except (ValueError, RecursionError):
-        return None
+        value, length = None, 0
+    ends = [at for at in (text.find(tag, begin + length) for tag in (_CLOSE, _OPEN)) if at >= 0]
+    end = min(ends, default=len(text))
+    return TextCall(_call(value, number), text[begin:end].rstrip(), bool(ends)), end
+
+
+def _call(value: Any, number: int) -> ToolCall | None:
     if not isinstance(value, dict) or not isinstance(value.get("name"), str) or not value["name"]:
         return None
     return ToolCall(id=f"text-{number}", name=value["name"], arguments=_arguments(value))
 
 
 def _arguments(value: dict[str, Any]) -> str:
-    arguments = value.get("arguments", value.get("parameters", {}))
+    arguments = value.get("arguments", value.get("parameters"))
+    if arguments is None:
+        return "{}"
     return arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)

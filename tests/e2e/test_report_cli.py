@@ -1,5 +1,7 @@
 """`soak compare` with gates and files, and `soak report`, over stored runs of real servers."""
 
+import json
+import shutil
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
 from pathlib import Path
@@ -126,3 +128,14 @@ def test_a_stated_margin_reaches_the_comparison(soak: Soak, runs: Path) -> None:
     assert (done.json["margin"], done.json["time_margin"]) == (0.5, 0.9)
     assert done.json["classes"]["error"]["result"] == "equivalent"
     assert soak("compare", "a", "b", "--margin", "50", cwd=runs).code == 2
+
+
+def test_a_manifest_without_the_arm_of_its_history(soak: Soak, runs: Path, tmp_path: Path) -> None:
+    """Turns of an arm that the manifest does not name are exit 7 for `check` and `compare`, whoever judged them."""
+    other = shutil.copytree(runs / "a", tmp_path / "other")
+    manifest = json.loads((other / "manifest.json").read_text())
+    (other / "manifest.json").write_text(json.dumps({**manifest, "arms": []}))
+    for order in (("check", other), ("compare", runs / "b", other)):
+        done = soak(*order)
+        assert done.code == 7, done.err
+        assert "do not belong together" in done.error_lines()[0]

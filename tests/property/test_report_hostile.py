@@ -66,14 +66,14 @@ def test_results_are_inert_whatever_they_hold(text: str) -> None:
 @settings(max_examples=60, deadline=None)
 @given(TEXT, TEXT, st.integers(-5, 60))
 def test_turns_are_inert_whatever_the_model_said(text: str, unit: str, onset: int) -> None:
-    """Answers, prefixes, findings, errors and raw bytes cannot do anything on a terminal."""
+    """Answers, prefixes, findings and errors cannot do anything on a terminal."""
     finding = Finding(kind=text, onset_char=onset, unit=unit, text=text)
     record = turn(text, content=text + unit * 4, findings=(finding,), reasoning=text)
     shown = terminal_turn(
         record,
         [Message(role="user", content=text)],
         Message(role="assistant", content=text),
-        raw=text.encode("utf-8", "surrogatepass"),
+        raw_bytes=len(text),
     )
     assert inert_on_a_terminal(shown)
     assert inert_on_a_terminal(terminal_turn_list([record]))

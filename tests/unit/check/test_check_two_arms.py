@@ -315,3 +315,15 @@ def test_unpaired_episodes_are_compared_as_wholes() -> None:
     assert loop.test.startswith("permutation of whole episodes")
     assert loop.p_value > 0.5
     assert loop.ci95[0] < 0
+
+
+@pytest.mark.parametrize(("e2e_ms", "ttft_ms"), [(-900.0, -1.0), (5.0, -5.0), (50.0, 100.0), (-500.0, 0.0)])
+def test_times_below_nothing_break_no_comparison(e2e_ms: float, ttft_ms: float) -> None:
+    """A history whose times cannot be (an edited one, a clock set back) still gets its counts compared."""
+    found = compare(
+        side("baseline", timed("baseline", 2000.0)), side("candidate", timed("candidate", e2e_ms, 200, ttft_ms))
+    )
+    assert found.pairs == 100
+    assert (
+        compare(side("baseline", timed("baseline", e2e_ms)), side("candidate", timed("candidate", 2000.0))).pairs == 100
+    )

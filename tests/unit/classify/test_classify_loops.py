@@ -14,6 +14,13 @@ from soak.facts import Message
 SENTENCE = "The slice ends one row late, so the last row is read twice. "
 
 
+@pytest.mark.parametrize("unit", [", ", "- ", "I ", ". ", "x o "])
+def test_signs_in_an_endless_line(unit: str) -> None:
+    """Thousands of signs or single letters in one line are no data, though the answer ends by itself; figures are."""
+    assert judged("It is so. " + unit * 2000).class_ == "garbage_loop"
+    assert judged("It is so. " + "0 " * 2000).class_ == "ok"
+
+
 @pytest.mark.parametrize("period_words", [1, 2, 5, 13, 40, 150, 400, 1024])
 def test_exact_loop_of_any_period(period_words: int) -> None:
     """An exact loop cut by the limit is found with its period, and its onset within one period."""

@@ -178,3 +178,10 @@ def test_rounds_are_read_from_messages() -> None:
     assert (first.turn, first.results) == (3, ("x.py", "/src"))
     assert second.results == ("done",)
     assert (third.turn, third.calls, third.said) == (5, (), "That was it.")
+
+
+def test_a_hundred_thousand_calls_in_one_turn() -> None:
+    """Of the calls of one turn the first 256 are looked at, so that it ends."""
+    calls = tuple(call(f"ls {number}") for number in range(100_000))
+    rounds = [Round(0, calls, ("x",) * len(calls), ""), *turns(*[("ls", "a")] * 4)]
+    assert [loop.copies for loop in cross_turn_loops(rounds)] == [4.0]

@@ -1,6 +1,7 @@
 """Salad: text that no language or program would produce, and honest text that looks a little like it."""
 
 import random
+import re
 
 import pytest
 from unit.classify.planted import agent_text, honest, library_text, planted
@@ -53,3 +54,18 @@ def test_honest_documents_are_no_salad() -> None:
     """None of thirty kinds of honest, repetitive documents is called garbage when it ends by itself."""
     wrong = [name for name, text in honest(random.Random(11), 1) if judged(text).class_ == "garbage_loop"]
     assert wrong == []
+
+
+def test_sentences_of_few_words_are_no_fragments() -> None:
+    """Sentences that put the same few words together anew each time are no salad; the same words without ends are."""
+    chance = random.Random(3)
+    things = re.findall(r"\w+", "lamp door reader writer file row table index queue lock thread cache token page key")
+    acts = re.findall(r"\w+", "opens closes reads keeps moves checks drops starts stops waits ends holds shuts")
+
+    def said() -> str:
+        one, other, third = (chance.choice(things) for _ in range(3))
+        when = chance.choice(("before", "after", "while", "until"))
+        return f"The {one} {chance.choice(acts)} the {other} {when} the {third} {chance.choice(acts)}."
+
+    assert judged(" ".join(said() for _ in range(120)), "length").class_ == "max_tokens"
+    assert judged(" ".join(chance.choice(things + acts) for _ in range(1200)), "length").class_ == "garbage_loop"

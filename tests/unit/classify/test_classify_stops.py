@@ -102,6 +102,11 @@ RUNNING = "The reader opened the file. Then it gave the rows to the writer. "
         (RUNNING + "After that every row is checked\n", "ok"),
         (RUNNING + "All tests pass", "ok"),
         (RUNNING + "Let me know if you want the docs changed too", "ok"),
+        (RUNNING + "The small letters of chats: after that every row is checked", "early_stop"),
+        (RUNNING + "after that every row is checked by the writer", "ok"),
+        (RUNNING + "The rows go to the file /srv/rows/lamp.csv", "ok"),
+        (RUNNING + "The guilty one is reader.rows.check_all()", "ok"),
+        (RUNNING + "It is told at https://lamp.example/rows/", "ok"),
         (RUNNING + "\n- after that every row is checked by the writer", "ok"),
         (
             "The reader opened the file again\nIt gave rows. And more. After that every row is checked twice",
@@ -112,6 +117,41 @@ RUNNING = "The reader opened the file. Then it gave the rows to the writer. "
 def test_the_only_sentence_without_an_end(content: str, wanted: str) -> None:
     """Where all sentences before it end, a last one that does not is early; offers, items and short words are not."""
     assert judged(content).class_ == wanted
+
+
+PROMISE = "The reader needs three changes:\n\n1. It opens the file once.\n2. It closes it."
+
+
+@pytest.mark.parametrize(
+    ("content", "wanted"),
+    [
+        (PROMISE, "early_stop"),
+        (PROMISE + "\n3. It says so.", "ok"),
+        (PROMISE + "\n\nThe third is a matter of taste.", "ok"),
+        ("The reader needs three changes: they are small.\n\nDone so far:\n\n1. It opens the file once.", "ok"),
+    ],
+)
+def test_a_promised_list(content: str, wanted: str) -> None:
+    """A list right after its promise that is the end of the text and has fewer items than promised is early."""
+    assert judged(content).class_ == wanted
+
+
+@pytest.mark.parametrize(
+    ("content", "record", "wanted"),
+    [
+        ("I found it. Here is the whole reader:", None, "early_stop"),
+        ("The lamp reader in `door.py`:", None, "ok"),
+        ("The lamp reader:", None, "ok"),
+        ("The lamp reader:", "The lamp reader:\n\n    door", "early_stop"),
+        ("It prints the lines of the reader:", "It prints the lines of the reader:", "ok"),
+        ("Traceback (most recent call last):", None, "ok"),
+        ("It prints this :(", None, "ok"),
+        ("It prints this (", None, "early_stop"),
+    ],
+)
+def test_nothing_after_the_colon(content: str, record: str | None, wanted: str) -> None:
+    """A text that says what comes, ends on the colon and has nothing after it is early; a line of a log is not."""
+    assert judged(content, context=recorded(record) if record else None).class_ == wanted
 
 
 def test_one_token_of_many() -> None:

@@ -8,7 +8,7 @@ from unit.classify.turns import judged, kinds
 
 from soak.classify import Context
 from soak.classify.textcalls import calls_in_text
-from soak.facts import text_of
+from soak.facts import Message, text_of
 from soak.importers import load_corpus
 
 READ = {
@@ -54,12 +54,53 @@ def test_unusable_calls(content: str, kind: str) -> None:
         written(path="a") + "\n" + written(path="b"),
         "Write `<tool_call>` and `</tool_call>` around the call.",
         "```\n<tool_call>\nname and arguments\n</tool_call>\n```\nThat is the form.",
+        written(path="a </tool_call> and <tool_call> in a string"),
+        written(path="```sh\nls") + "\n" + written(path="b"),
+        written(path="<think>") + "\n" + written(path="b"),
         "<think><tool_call>no</tool_call></think>The file is empty.",
     ],
 )
 def test_usable_calls(content: str) -> None:
     """A call that can be run is ok, its closing tag or not; so is a tag that is only spoken of."""
     assert judged(content, context=TEXT).class_ == "ok"
+
+
+def test_strings_hold_no_calls() -> None:
+    """Tags, fences and think tags in the arguments of a call neither end it nor hide the next."""
+    content = "\n".join(written(path=text) for text in ("<tool_call>", "```", "<think>", "</tool_call>"))
+    assert [json.loads(call.arguments)["path"] for call in calls_in_text(content)] == [
+        "<tool_call>", "```", "<think>", "</tool_call>",
+    ]  # fmt: skip
+
+
+def test_no_arguments() -> None:
+    """Arguments that are null or left out are none."""
+    assert [call.arguments for call in calls_in_text('<tool_call>{"name": "a", "arguments": null}')] == ["{}"]
+    assert [call.arguments for call in calls_in_text('<tool_call>{"name": "a"}</tool_call>')] == ["{}"]
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "<tool_call>lamp" + " " * 300_000 + "door",
+        ("<tool_call>lamp" + "\n" * 5_000 + "door") * 60,
+        "<tool_call>" + '{"a":"' * 60_000,
+        "`a` " * 90_000 + "<tool_call>[]</tool_call>",
+        "<tool_call>" + "[" * 300_000,
+    ],
+    ids=["blanks", "lines", "strings", "code", "brackets"],
+)
+def test_hostile_blocks(content: str) -> None:
+    """Whatever stands in a block, its reading takes steps in proportion to its length, or the test would not end."""
+    assert calls_in_text(content) == ()
+
+
+def test_announced_call_in_text() -> None:
+    """An announced action without a call is early where the record holds a call in its text."""
+    record = Message(role="assistant", content="Let me read the module.\n" + written(path="a"))
+    context = Context(tools=(READ,), reference=record, tool_mode="text")
+    assert judged("Let me read the module.", context=context).class_ == "early_stop"
+    assert judged("The module is empty, so there is nothing to read.", context=context).class_ == "ok"
 
 
 def test_open_call() -> None:

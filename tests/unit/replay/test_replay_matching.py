@@ -208,3 +208,16 @@ def test_a_respelt_conversation_gets_its_own_results() -> None:
             made += 1
             right += matched.recorded is not None and matched.result == Script(episode).calls[place].result
     assert right / made >= 0.99
+
+
+@pytest.mark.parametrize("command", ["ls " + "| head -5 " * 300 + "x", "cd a && " * 400, "|" + " " * 3900])
+def test_hostile_commands(command: str) -> None:
+    """A pipe that is spelt out hundreds of times is compared at once, and what it ends in is part of it."""
+    assert likeness(command, command + " x") < 1.0
+    assert likeness(command, command) == 1.0
+
+
+def test_every_head_at_the_end_is_left_out() -> None:
+    """`head` and `tail` at the end of a pipe say how much is shown, however many there are."""
+    assert likeness("ls -l | sort | head -n 5 | tail -3 |head", "ls -l | sort") == 1.0
+    assert likeness("ls -l | header", "ls -l") < 1.0
