@@ -1,11 +1,12 @@
 """
-Where things that come with soak are found by name: scenarios, tasks, corpora and builds.
+Where things that come with soak are found by name: scenarios, tasks, corpora and builds; and where extras come from.
 
 Three shelves of each kind, the first that has the name wins: the working folder's, the checkout's, and the one an
 installed wheel carries.
 """
 
 import difflib
+import shlex
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -31,3 +32,16 @@ def meant(name: str, known: Mapping[str, Path]) -> str:
     """Return "did you mean …? " where a known name is near, else nothing."""
     near = difflib.get_close_matches(name, known, n=1)
     return f"did you mean {near[0]}? " if near else ""
+
+
+def install_command(extra: str, package: Path = _PACKAGE) -> str:
+    """
+    Return what to type to install an extra of this soak, whose modules lie in `package`.
+
+    A checkout is installed from its folder: on the package index `soak` is the name of somebody else's package, which
+    pip would take in an environment other than this one.
+    """
+    checkout = package.parent
+    if (checkout / "pyproject.toml").is_file():
+        return f"pip install -e {shlex.quote(f'{checkout}[{extra}]')}"
+    return f"pip install 'soak[{extra}]'"

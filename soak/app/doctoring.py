@@ -9,10 +9,10 @@ import msgspec
 from soak import __version__
 from soak.app.agent.carrier import refuse_if_unable
 from soak.app.run import corpus_for
-from soak.app.sides import ask
+from soak.app.sides import DEFAULT_ARM, arm_spec, ask
 from soak.app.surroundings import Check, surroundings
 from soak.client import Target
-from soak.errors import SoakError, TargetError
+from soak.errors import SoakError, TargetError, UsageError
 from soak.facts import Capabilities, Scenario
 from soak.importers import Corpus
 from soak.scenario import available_scenarios, find_scenario, load_scenario
@@ -37,12 +37,24 @@ def examine(target: str | None, *, model: str | None, api_key: str | None) -> Di
     if target is None:
         return Diagnosis(checks=tuple(checks))
     try:
-        goal = Target.parse(target, model=model, api_key=api_key)
+        goal = _goal(target, model, api_key)
         capabilities = asyncio.run(ask(goal))
     except TargetError as error:
         dead = Check(name="target", state="problem", text=f"{error.what}: {error.why}", fix=error.hint)
         return Diagnosis(checks=(*checks, dead))
     return Diagnosis(checks=(*checks, *_target(goal, capabilities)), target=capabilities)
+
+
+def _goal(target: str, model: str | None, api_key: str | None) -> Target:
+    """Return the server that is meant; raises `UsageError` for a build that soak would have to start."""
+    spec = arm_spec(DEFAULT_ARM, target)
+    if spec.launched:
+        raise UsageError(
+            f"the build {target} is no server that runs",
+            why="doctor starts nothing; what lies ready of each build it tells without --target",
+            hint=f"soak serve {target}, and then give the URL that it prints",
+        )
+    return Target.parse(spec.url, model=model, api_key=api_key)
 
 
 def _python() -> Check:

@@ -11,6 +11,7 @@ from soak.app.comparing import Compared, StoredArm, arms_of, baseline_first, com
 from soak.check import TurnFact
 from soak.errors import UsageError
 from soak.report import ReportArm, ReportTurn
+from soak.shelves import install_command
 
 _LETTERS = "ABCDEF"
 MAX_ARMS = len(_LETTERS)
@@ -24,7 +25,7 @@ def page_tools() -> ModuleType:
         raise UsageError(
             "an HTML page cannot be made",
             why=f"{error.name} is not installed; it comes with the extra `report`, to keep a plain install small",
-            hint="pip install 'soak[report]'",
+            hint=install_command("report"),
         ) from error
     return html
 

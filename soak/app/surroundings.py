@@ -15,6 +15,7 @@ from soak.app.limits import BESIDES_STREAMS
 from soak.errors import SoakError
 from soak.launch import cache_contents, cache_home, spec_of, state_of_cache
 from soak.scenario import available_builds, find_build
+from soak.shelves import install_command
 
 State = Literal["ok", "note", "problem"]
 
@@ -24,7 +25,11 @@ FEW_STREAMS = 256
 
 _NAME = re.compile(r"[\w.-]+")
 _EXTRA = re.compile(r"extra == [\"']([\w.-]+)[\"']")
-_FOR_WHAT = {"report": "pages (soak report, compare --html) cannot be written"}
+_FOR_WHAT = {
+    "agent": "agents cannot work on tasks (scenario swe_tasks)",
+    "hub": "parquet, arrow and the Hub cannot be imported",
+    "report": "pages (soak report, compare --html) cannot be written",
+}
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,7 +80,7 @@ def _extra(extra: str, names: Iterable[str]) -> Check:
         return Check(name=f"extra {extra}", state="ok", text=f"present: {', '.join(found)}")
     so = f"; without it {_FOR_WHAT[extra]}" if extra in _FOR_WHAT else ""
     text = f"absent: {', '.join(missing)}{so}"
-    return Check(name=f"extra {extra}", state="note", text=text, fix=f"pip install 'soak[{extra}]'")
+    return Check(name=f"extra {extra}", state="note", text=text, fix=install_command(extra))
 
 
 def _builds() -> list[Check]:
@@ -88,10 +93,23 @@ def _build(name: str) -> Check:
         build = find_build(name)
         if build.file.engine == "url":
             return Check(name=called, state="ok", text=f"a server at {build.file.url}")
+        if build.file.engine == "command" and not build.file.requirements:
+            return _program(called, build.file.command[0])
         cache = state_of_cache(spec_of(build))
     except SoakError as error:
         return Check(name=called, state="problem", text=f"{error.what}: {error.why}", fix=error.hint)
     return Check(name=called, state="ok" if cache.ready else "note", text=cache.text, fix=cache.fix)
+
+
+def _program(called: str, program: str) -> Check:
+    """Say whether the program is there with which a build starts that installs nothing."""
+    if program.startswith("{"):
+        return Check(name=called, state="ok", text="a command run by the build's own Python; nothing to install")
+    found = shutil.which(program)
+    if found is None:
+        text = f"its program {program} is not found"
+        return Check(name=called, state="note", text=text, fix="install it, or correct `command` in the build's file")
+    return Check(name=called, state="ok", text=f"starts {found}; nothing to install")
 
 
 def _cache() -> Check:

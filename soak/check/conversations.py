@@ -23,6 +23,13 @@ from soak.facts import (
 from soak.stats import Interval, quantile, sign_flip, sign_flip_sums, total_ratio
 
 _LOOPS_SHOWN = 20
+_CALL_WORDS = {
+    "exact": "as recorded",
+    "near": "nearly as recorded",
+    "repeated": "once more as recorded",
+    "unmatched_recorded": "unmatched and given a recorded failure",
+    "unmatched_neutral": "unmatched and given a plain failure",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +71,9 @@ def conversation_sentences(found: Conversations) -> tuple[str, ...]:
         low, high = found.turns.p25, found.turns.p75
         text = f"turns per task: median {found.turns.p50:g}, quartiles {low:g} to {high:g}, most {found.turns.max:g}"
         said.append(text)
-    calls = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.counts.items())
+    calls = ", ".join(
+        f"{count} {_CALL_WORDS.get(name, name.replace('_', ' '))}" for name, count in found.counts.items()
+    )
     return (*said, f"calls: {calls}") if calls else tuple(said)
 
 

@@ -192,8 +192,13 @@ def _effect(found: ClassComparison) -> str:
         return f"RR {two_digits(found.rate_ratio)}, 95 % {low}–{high}"
     if found.difference is None or found.ci95 is None:
         return ""
-    low, high = (f"{100 * limit:+.2g}" for limit in found.ci95)
-    return f"difference {100 * found.difference:+.2g} points, 95 % {low} to {high}"
+    low, high = map(_points, found.ci95)
+    return f"difference {_points(found.difference)} points, 95 % {low} to {high}"
+
+
+def _points(share: float) -> str:
+    """Return a difference of shares in points with two significant digits: +5.7, -0.25, +100."""
+    return f"{100 * share:+.2g}" if abs(share) < 0.995 else f"{100 * share:+.0f}"
 
 
 def _p_text(found: ClassComparison) -> str:

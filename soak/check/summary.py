@@ -29,7 +29,7 @@ from soak.check.thresholds import broken_stop, thresholds_opinion
 from soak.check.turns import UNJUDGED, TurnFact
 from soak.check.validity import Validity, validity
 from soak.check.verdicts import Opinion, merge, sorted_reasons
-from soak.check.wording import duration, events_sentence, number, percent, plural
+from soak.check.wording import duration, events_sentence, percent, plural
 from soak.errors import RunFolderError
 from soak.facts import (
     CARRIED_ON,
@@ -294,12 +294,15 @@ def client_notes(arm: ArmSummary) -> tuple[str, ...]:
     """Return what our own side had to do with the times: retries, and an event loop that ran late."""
     notes = []
     if arm.retried_turns:
-        notes.append(f"{plural(arm.retried_turns, 'turn')} took more than one attempt ({arm.attempts:,} in all)")
+        notes.append(
+            f"{plural(arm.retried_turns, 'turn')} took more than one attempt ({arm.attempts:,} attempts in all)"
+        )
     median_ms = arm.ttft_ms.p50
     limit_ms = MAX_LOOP_LAG_MS if median_ms is None else min(MAX_LOOP_LAG_MS, median_ms / 2)
     if arm.loop_lag_ms_max > limit_ms:
-        lag = number(arm.loop_lag_ms_max)
-        notes.append(f"client-limited: our own event loop ran {lag} ms late; latencies include that")
+        notes.append(
+            f"client-limited: our own event loop ran {max(arm.loop_lag_ms_max, 1):,.0f} ms late; latencies include that"
+        )
     return tuple(notes)
 
 
@@ -336,7 +339,7 @@ def _valid(_scenario: Scenario, arm: ArmSummary, _state: str) -> Opinion:
     return Opinion("pass") if arm.valid else Opinion("unknown", tuple(f"invalid: {why}" for why in arm.invalid_reasons))
 
 
-def _complete(_scenario: Scenario, arm: ArmSummary, state: str) -> Opinion:
+def _complete(scenario: Scenario, arm: ArmSummary, state: str) -> Opinion:
     """Say whether the plan was carried out."""
     turns = arm.turns
     against = [] if state in ("complete", "stopped") else [f"the run is not complete: {_STATES.get(state, state)}"]
@@ -348,7 +351,9 @@ def _complete(_scenario: Scenario, arm: ArmSummary, state: str) -> Opinion:
             against.append(f"{count} of {turns.planned} planned turns {what}: more than {percent(limit)}")
     if against:
         return Opinion("unknown", tuple(against))
-    kept = f"{turns.finished} of {turns.planned} planned turns finished"
+    # Only recorded replay knows beforehand how many turns there will be.
+    what = "planned turns" if scenario.replay == "recorded" else "begun turns"
+    kept = f"{turns.finished} of {turns.planned} {what} finished"
     rest = [
         f"{count} {what}"
         for count, what in (

@@ -45,9 +45,11 @@ def number(value: float | None) -> str:
 
 
 def two_digits(value: float) -> str:
-    """Return a ratio or p-value: two decimals, more where it would read 0.00, "∞" if infinite."""
+    """Return a ratio or p-value: two decimals, more where it would read 0.00, none of great ones, "∞" if infinite."""
     if math.isinf(value):
         return "∞"
+    if value >= 1000:
+        return f"{value:,.0f}" if value < 1e6 else ">1,000,000"
     return f"{value:.2f}" if value >= 0.005 or value == 0 else (f"{value:.1g}" if value >= 1e-4 else "<0.0001")
 
 

@@ -59,7 +59,7 @@ def import_command(
     as_json: JsonFlag = False,
 ) -> int:
     """
-    Turn foreign transcripts into a corpus; says what was read, dropped and repaired, and why.
+    Turn foreign transcripts into a corpus. Says what was read, dropped and repaired, and why.
 
     Exit code 4 if a file could not be read to its end; what could be read is in the corpus all the same.
     """
@@ -120,7 +120,9 @@ def list_command(as_json: JsonFlag = False) -> int:
 
 def show_command(
     name: Annotated[str, typer.Argument(metavar="DIR", help="A corpus's name or folder.")],
-    episode: Annotated[str | None, typer.Argument(help="Only this episode, message by message.")] = None,
+    episode: Annotated[
+        str | None, typer.Argument(metavar="EPISODE", help="Only this episode, message by message.")
+    ] = None,
     as_json: JsonFlag = False,
 ) -> int:
     """Show a corpus: its episodes, or one episode message by message."""
@@ -140,7 +142,7 @@ def check_command(
     name: Annotated[str, typer.Argument(metavar="DIR", help="A corpus's name or folder.")],
     as_json: JsonFlag = False,
 ) -> int:
-    """Check a corpus: format, links, calls without results and the like; exit code 4 if it cannot be replayed."""
+    """Check a corpus: format, links, calls without results. Exit code 4 if it cannot be replayed."""
     problems = problems_of(name)
     out(
         encode(problems).decode()
@@ -153,8 +155,8 @@ def check_command(
 def export_command(
     name: Annotated[str, typer.Argument(metavar="DIR", help="A corpus's name or folder.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="The file to write; for aiperf the folder.")],
-    episode: Annotated[str | None, typer.Argument(help="Only this episode.")] = None,
-    turn: Annotated[int | None, typer.Argument(help="Only this turn of it.")] = None,
+    episode: Annotated[str | None, typer.Argument(metavar="EPISODE", help="Only this episode.")] = None,
+    turn: Annotated[int | None, typer.Argument(metavar="TURN", help="Only this turn of it, counted from 0.")] = None,
     format_: Annotated[
         str, typer.Option("--format", help="openai (request bodies, JSONL), aiperf (raw payloads), vllm (multi-turn).")
     ] = "openai",
@@ -162,7 +164,7 @@ def export_command(
     replace: Annotated[bool, typer.Option("--replace", help="Overwrite an earlier export.")] = False,
     as_json: JsonFlag = False,
 ) -> int:
-    """Write a corpus, one episode or one turn as the input of another tool; says what its form cannot carry."""
+    """Write a corpus, or a part of it, for another tool. Says what its form cannot carry."""
     done = export_corpus(name, output, format_, episode=episode, turn=turn, model=model, replace=replace)
     told = [f"{done.path}: {done.conversations:,} conversations, {done.requests:,} requests ({done.format})"]
     told += [f"  lost or changed {number:,}: {reason}" for reason, number in done.lost.items()]

@@ -53,14 +53,16 @@ def register(app: typer.Typer) -> None:
 def check_command(
     run_dir: RunArgument,
     classify: Annotated[
-        list[str] | None, typer.Option("--classify", help="Change a classifier setting: name=number.")
+        list[str] | None,
+        typer.Option("--classify", metavar="NAME=NUMBER", help="Change a classifier setting. Repeatable."),
     ] = None,
     pass_if: Annotated[
-        list[str] | None, typer.Option("--pass-if", help="Judge by these instead: --pass-if 'rate.error <= 1%'.")
+        list[str] | None,
+        typer.Option("--pass-if", metavar="EXPR", help="Judge by this instead: 'rate.error <= 1%'. Repeatable."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print soak.summary/1 on stdout.")] = False,
 ) -> int:
-    """Judge a stored run again, with this soak's classifiers and other thresholds if given; needs no server."""
+    """Judge a stored run again; no server. With this soak's classifiers, and other settings and thresholds if given."""
     summary = check_run(
         run_dir, Rejudging(classify=_numbers(classify or []), pass_if=tuple(pass_if) if pass_if else None)
     )
@@ -69,8 +71,10 @@ def check_command(
 
 
 def compare_command(
-    baseline: Annotated[Path, typer.Argument(help="The baseline's run folder, or a run with two arms.")],
-    candidate: Annotated[Path | None, typer.Argument(help="The candidate's run folder.")] = None,
+    baseline: Annotated[
+        Path, typer.Argument(metavar="BASELINE", help="The baseline's run folder, or a run with two arms.")
+    ],
+    candidate: Annotated[Path | None, typer.Argument(metavar="CANDIDATE", help="The candidate's run folder.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print soak.comparison/1 on stdout.")] = False,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print markdown to paste into a pull request.")] = False,
     html: HtmlOption = None,
@@ -100,7 +104,7 @@ def compare_command(
         float | None, typer.Option("--tpot-limit-ms", min=0, help="Goodput: time per token within this.")
     ] = None,
 ) -> int:
-    """Set two arms side by side: failure counts, wall clock, and whether the difference means anything."""
+    """Compare two arms: failures, wall clock, and what they prove. Two runs, or one with two arms."""
     if as_json and markdown:
         raise UsageError(
             "--json and --markdown were both given", why="stdout holds one document", hint="give one of them"
@@ -139,10 +143,10 @@ def _write(path: Path, text: str) -> None:
 
 
 def report_command(
-    runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="One or more run folders.")],
+    runs: Annotated[list[Path], typer.Argument(metavar="RUN", help="One or more run folders.")],
     html: HtmlOption = None,
 ) -> int:
-    """Write one page on one or more runs; two arms in all are also compared."""
+    """Write a page on one or more runs. Two arms in all are also compared."""
     if html is None:
         raise UsageError("no file was named", why="a report is a page", hint="add --html FILE")
     refuse_unwritable(html)
@@ -152,11 +156,11 @@ def report_command(
 
 def show_command(
     run_dir: RunArgument,
-    turn: Annotated[str | None, typer.Argument(help="A turn's key: episode:turn:pass:arm.")] = None,
+    turn: Annotated[str | None, typer.Argument(metavar="TURN", help="A turn's key: episode:turn:pass:arm.")] = None,
     class_: Annotated[str | None, typer.Option("--class", help="Only turns of this class or outcome.")] = None,
     raw: Annotated[bool, typer.Option("--raw", help="Print the kept bytes of the turn's stream instead.")] = False,
 ) -> int:
-    """List the turns of a run, or print one with its evidence marked in the text."""
+    """List a run's turns, or print one with its evidence marked."""
     if turn is None:
         out(terminal_turn_list(list_turns(run_dir, class_), **terminal()))
         return 0
@@ -174,7 +178,7 @@ def show_command(
 
 
 def classify_command(
-    file: Annotated[str, typer.Argument(help="A JSONL file of answers, or - for stdin.")] = "-",
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A JSONL file of answers, or - for stdin.")] = "-",
     as_json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object a line (else: id, class, reason).")
     ] = False,

@@ -33,12 +33,13 @@ class LineView:
         self._sink.attach(opening.folder / "soak.log")
         self._board.open(opening)
         self._next = time.monotonic() + self._every_s
+        planned = "planned_tasks" if opening.scenario.replay == "agent" else "planned_turns"
         self._log.info(
             "run begins",
             run=str(opening.folder),
             scenario=opening.scenario.name,
             arms=[card.name for card in opening.manifest.arms],
-            **({} if opening.planned_turns is None else {"planned_turns": opening.planned_turns}),
+            **({} if opening.planned_turns is None else {planned: opening.planned_turns}),
         )
 
     def started(self, key: TurnKey) -> None:

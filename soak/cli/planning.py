@@ -54,7 +54,7 @@ def power_command(
     ),
     as_json: Annotated[bool, typer.Option("--json", help="Print soak.power/1 on stdout.")] = False,
 ) -> int:
-    """Say how many turns, hours and GPU-hours a comparison of two failure rates needs."""
+    """Say how many turns it takes to tell two failure rates apart. Hours too, from the --tokens options or a pilot."""
     plan = power(
         PowerOrder(
             rate_a=_share("--rate-a", rate_a),
@@ -93,15 +93,17 @@ def _lines(plan: PowerPlan) -> list[str]:
     lines = []
     if plan.rate_b is not None:
         lines += [
-            f"{_percent(plan.rate_a)} against {_percent(plan.rate_b)}, {plan.power:.0%} power,"
-            f" two-sided {plan.alpha:.0%}; design effect {plan.design_effect:.2f}"
-            f" ({plan.cluster_size:g} turns an episode, ICC {plan.icc:.3g}),"
+            f"{_percent(plan.rate_a)} against {_percent(plan.rate_b)}, {_percent(plan.power)} power,"
+            f" two-sided {_percent(plan.alpha)}; design effect {plan.design_effect:.2f}"
+            f" ({plan.cluster_size:.3g} turns an episode, ICC {plan.icc:.3g}),"
             f" correlation in pairs {plan.paired_correlation:.3g}",
             "",
             f"{'per arm':<44}{'turns':>10}{'episodes':>10}{'hours':>9}{'GPU-hours, both':>17}"
             + ("" if plan.turns is None else f"{f'power at {plan.turns:,}':>18}"),
         ]
         lines += [_row(_TITLES[name], design) for name, design in plan.designs.items()]
+        if all(design.hours is None for design in plan.designs.values()):
+            lines += ["", "hours need --tokens-per-turn and --tokens-per-s, or a pilot: --pilot RUN"]
     if plan.turns is not None:
         lines += ["", _shown(plan, plan.turns)]
     return lines
@@ -123,7 +125,7 @@ def _shown(plan: PowerPlan, turns: int) -> str:
         return f"{turns:,} turns per arm would not even tell {_percent(plan.rate_a)} from none at all"
     rate = plan.detectable_rate_b
     told = f"{turns:,} turns per arm tell {_percent(plan.rate_a)} from {_percent(rate)} or less"
-    return f"{told} with {plan.power:.0%} power"
+    return f"{told} with {_percent(plan.power)} power"
 
 
 def _percent(rate: float) -> str:
@@ -131,4 +133,6 @@ def _percent(rate: float) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "unknown" if value is None else (f"{value:.2g}" if value < 10 else f"{value:,.0f}")
+    if value is None:
+        return "unknown"
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}" if value >= 0.01 or value == 0 else "<0.01"

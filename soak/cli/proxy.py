@@ -49,7 +49,8 @@ def proxy_command(
         str | None, typer.Option(help="The model's name in the report, if the server lists several.")
     ] = None,
     pass_if: Annotated[
-        list[str] | None, typer.Option("--pass-if", help="What the run is judged by: --pass-if 'rate.error <= 1%'.")
+        list[str] | None,
+        typer.Option("--pass-if", metavar="EXPR", help="What the run is judged by: 'rate.error <= 1%'. Repeatable."),
     ] = None,
     min_turns: Annotated[int, typer.Option(min=1, help="Fewer finished turns than this are no evidence.")] = 30,
     drain_s: Annotated[
@@ -58,7 +59,7 @@ def proxy_command(
     as_json: JsonFlag = False,
     log_json: LogJsonFlag = False,
 ) -> int:
-    """Pass any client's traffic on to any server untouched, judge each turn as it streams, keep it as a run."""
+    """Pass live traffic on untouched, judge each turn, keep a run. Any client, any server; judged as it streams."""
     if finish is not None:
         return _finish(finish, record, as_json=as_json)
     host, number = _address(listen, port)

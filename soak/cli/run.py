@@ -46,12 +46,16 @@ def run_command(
     hours: Annotated[float | None, typer.Option(help="Budget: loop the corpus this long.")] = None,
     minutes: Annotated[float | None, typer.Option(help="Budget in minutes.")] = None,
     passes: Annotated[int | None, typer.Option(help="Budget: trips through the corpus.")] = None,
-    turns: Annotated[int | None, typer.Option(help="Budget: planned turns for each arm.")] = None,
+    turns: Annotated[
+        int | None, typer.Option(help="Budget: planned turns for each arm (with replay: agent, tasks).")
+    ] = None,
     target: Annotated[
         str | None,
         typer.Option(help="URL of an OpenAI-compatible server, or a build. Default: SOAK_TARGET, else local."),
     ] = None,
-    arm: Annotated[list[str] | None, typer.Option(help="NAME=URL or NAME=BUILD; twice for a comparison.")] = None,
+    arm: Annotated[
+        list[str] | None, typer.Option(metavar="NAME=URL|BUILD", help="One side; twice for a comparison.")
+    ] = None,
     arm_order: Annotated[
         WantedOrder,
         typer.Option(help="Both servers at once, one after the other, or the first once more at the end (ABA)."),
@@ -61,7 +65,9 @@ def run_command(
     seed: Annotated[int | None, typer.Option(help="Seed of order, requests and salts.")] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", help="Change one scenario field: key=value, such as sampling.max_tokens=96."),
+        typer.Option(
+            "--set", metavar="KEY=VALUE", help="Change one scenario field: sampling.max_tokens=96. Repeatable."
+        ),
     ] = None,
     run_dir: Annotated[
         Path | None, typer.Option("--run", help="Where to keep the run; default: runs/SCENARIO-TIME.")
@@ -70,7 +76,7 @@ def run_command(
     as_json: JsonFlag = False,
     log_json: LogJsonFlag = False,
 ) -> int:
-    """Replay a scenario, judge each turn as it ends, keep everything in a run folder, print the summary."""
+    """Replay a scenario and judge each turn as it ends. Everything is kept in a run folder; the summary is printed."""
     overrides = _overrides(
         set_ or [], dict(zip(_BUDGETS, (hours, minutes, passes, turns), strict=True)), in_flight, seed
     )
@@ -100,7 +106,7 @@ def resume_command(
     as_json: JsonFlag = False,
     log_json: LogJsonFlag = False,
 ) -> int:
-    """Go on where a killed, crashed or interrupted run stopped; nothing is lost and nothing done twice."""
+    """Go on where a run was interrupted, crashed or killed. Nothing is lost and nothing done twice."""
     api_key = os.environ.get("SOAK_API_KEY") or None
     return _watched(
         lambda audience: resume(run_dir, target=target, api_key=api_key, audience=audience),

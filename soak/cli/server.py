@@ -29,12 +29,12 @@ def register(app: typer.Typer) -> None:
 
 def serve_command(
     build: Annotated[
-        str, typer.Argument(help="A build's name (`soak doctor` lists them) or its file's path.")
+        str, typer.Argument(metavar="BUILD", help="A build's name (`soak doctor` lists them) or its file's path.")
     ] = "local",
     port: Annotated[int | None, typer.Option(help="Port on 127.0.0.1; default: a free one.")] = None,
     log: Annotated[Path, typer.Option(help="Where the engine's log goes.")] = Path("engine.log"),
 ) -> int:
-    """Start one build as `run` would, in the foreground; Ctrl-C stops it."""
+    """Start one build in the foreground, as `run` would. Ctrl-C stops it."""
     with _steps() as report, serve(build, port=port, log_path=log, report=report) as server:
         out(server.url)
         say(f"serving {server.build.model}; log: {log}; Ctrl-C stops it")
@@ -54,11 +54,11 @@ def _restarted(server: RunningServer, death: Death) -> bool:
 
 
 def doctor_command(
-    target: Annotated[str | None, typer.Option(help="URL to ask; default: SOAK_TARGET.")] = None,
+    target: Annotated[str | None, typer.Option(help="URL of a server that runs; default: SOAK_TARGET.")] = None,
     model: Annotated[str | None, typer.Option(help="Model name; default: the only one the server lists.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> int:
-    """Say what is installed, what the target is and can do, what will not work, and how to fix it."""
+    """Say what is there, what is missing and how to mend it. With --target also what a server is and can do."""
     target = target or os.environ.get("SOAK_TARGET") or None
     diagnosis = examine(target, model=model, api_key=os.environ.get("SOAK_API_KEY") or None)
     out(encode(diagnosis).decode() if as_json else _text(diagnosis))

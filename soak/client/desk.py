@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -159,8 +160,17 @@ class Desk:
         except TimeoutError:
             return Reply(error=f"no answer within {limit_s:g} s")
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            words = self.target.scrub(f"{type(error).__name__}: {error}")[:300]
+            words = self.target.scrub(_words_of(error))[:300]
             return Reply(error=words, ours=own_limit(error))
+
+
+def _words_of(error: Exception) -> str:
+    """Return why there was no answer; for a server that was not reached the system's words, without the library's."""
+    if not isinstance(error, aiohttp.ClientConnectorError) or isinstance(error, aiohttp.ClientSSLError):
+        return f"{type(error).__name__}: {error}"
+    cause = error.os_error
+    number = cause.errno or 0  # negative: of the resolver, whose words are its own
+    return os.strerror(number) if number > 0 else cause.strerror or str(cause)
 
 
 async def _bounded(response: aiohttp.ClientResponse) -> bytes:

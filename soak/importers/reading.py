@@ -69,7 +69,13 @@ def lines_of(path: Path) -> Iterator[Line]:
                 if text.strip():
                     yield Line(number=number, data=text, ended=data.endswith(b"\n"))
     except (OSError, EOFError, zlib.error) as error:
-        raise UnreadableError(str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise _unreadable(path, error) from error
+
+
+def _unreadable(path: Path, error: Exception) -> UnreadableError:
+    """Return what is told of a file that the system does not give, or that is broken."""
+    why = getattr(error, "strerror", None)
+    return UnreadableError(str(path), f"cannot be read: {why or error}", hint="check the path" if why else None)
 
 
 def _open(path: Path) -> IO[bytes]:
@@ -89,7 +95,7 @@ def document_of(path: Path) -> bytes:
         with _open(path) as file:
             data = file.read(DOCUMENT_BYTES_MAX + 1)
     except (OSError, EOFError, zlib.error) as error:
-        raise UnreadableError(str(path), f"cannot be read: {getattr(error, 'strerror', None) or error}") from error
+        raise _unreadable(path, error) from error
     if len(data) > DOCUMENT_BYTES_MAX:
         raise UnreadableError(str(path), f"the document is larger than {DOCUMENT_BYTES_MAX >> 20} MiB")
     return data.removeprefix(_BOM)

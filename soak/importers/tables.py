@@ -24,6 +24,7 @@ from typing import Any
 import msgspec
 
 from soak.importers.reading import LINE_BYTES_MAX, UnreadableError
+from soak.shelves import install_command
 
 BATCH_ROWS = 32
 ANSWER_S = 10.0
@@ -115,7 +116,7 @@ def _installed(module: str, place: str) -> Any:
         raise UnreadableError(
             place,
             f"parquet, arrow and the Hub are read through a library that is not installed ({error})",
-            hint="pip install 'soak[hub]'",
+            hint=install_command("hub"),
         ) from error
 
 

@@ -94,11 +94,11 @@ def prepare(spec: LaunchSpec, report: Report = quiet, *, rebuild: bool = False) 
 def state_of_cache(spec: LaunchSpec) -> CacheState:
     """Return whether the build lies ready, for people; makes nothing."""
     folder = build_folder(spec)
-    what = f"{spec.engine} {spec.version}"
+    what = f"{spec.engine} {spec.version}".strip()
     if find(spec):
         proof = read_marker(folder / PROOF, Proof)
         started = f"served after {proof.ready_s:.0f} s when first started" if proof else "not started yet"
-        return CacheState(ready=True, text=f"{what} in {folder}, {started}".strip())
+        return CacheState(ready=True, text=f"{what} in {folder}, {started}")
     state = "half made; it is repaired" if folder.exists() else "not there; it is made"
     need = f"takes minutes and {spec.needs_disk_bytes / 1024**3:.0f} GiB of disk"
     return CacheState(

@@ -210,7 +210,8 @@ class Recorder:
         passed = self._passed.total()
         if passed:
             kinds = ", ".join(f"{count} {kind}" for kind, count in self._passed.most_common(6))
-            said.append(f"{passed} exchanges were passed on and not judged ({kinds})")
+            were = "exchange was" if passed == 1 else "exchanges were"
+            said.append(f"{passed} {were} passed on and not judged ({kinds})")
         if self._left_out:
             said.append(f"{self._left_out.total()} parts of messages cannot be kept ({next(iter(self._left_out))})")
         return f"live traffic: {', '.join(said)}" if said else ""

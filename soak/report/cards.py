@@ -37,7 +37,7 @@ def card_line(card: EnvironmentCard | None) -> str:
 
 def difference_lines(difference: CardDifference | None) -> list[str]:
     """Return what the arms differ in as a terminal's lines; empty where it is not known."""
-    if difference is None:
+    if difference is None or difference.same_arm:  # that is a warning of its own
         return []
     rows = [_cells(row) for row in _rows(difference)]
     lines = [_heading(difference)]
@@ -47,7 +47,7 @@ def difference_lines(difference: CardDifference | None) -> list[str]:
 
 def difference_markdown(difference: CardDifference | None) -> list[str]:
     """Return the same as markdown."""
-    if difference is None:
+    if difference is None or difference.same_arm:
         return []
     rows = [[escape_markdown(cell) for cell in _cells(row)] for row in _rows(difference)]
     lines = [_heading(difference)]
@@ -57,8 +57,6 @@ def difference_markdown(difference: CardDifference | None) -> list[str]:
 
 
 def _heading(difference: CardDifference) -> str:
-    if difference.same_arm:
-        return f"The arms' environments are equal in all {difference.compared} properties told."
     return f"What was running differs in {len(difference.rows)} of {difference.compared} properties told by both:"
 
 

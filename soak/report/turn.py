@@ -43,7 +43,7 @@ def _group(name: str, records: list[Record], width: int, style: Style, per_class
     keys = [one_line(str(record.key), 70) for record in records[:per_class]]
     widest = max(map(len, keys))
     rows = [
-        [key, _size(record), one_line(_why(record), max(width - widest - 18, 60))]
+        [key, _size(record), _headed(_why(record), max(width - widest - 18, 60))]
         for key, record in zip(keys, records, strict=False)
     ]
     lines = [f"{style.turn_class(name)} {count(len(records))}"]
@@ -52,12 +52,19 @@ def _group(name: str, records: list[Record], width: int, style: Style, per_class
     return [*lines, f"  … and {count(more)} more"] if more else lines
 
 
+def _headed(text: str, length: int) -> str:
+    """Return `text` on one line, its end left out where it is longer than `length`: a reason begins with what it is."""
+    line = one_line(text, 1000)
+    return line if len(line) <= length else f"{line[: length - 1].rstrip()}…"
+
+
 def _tokens(record: Record) -> int | None:
     return record.observation.output_tokens if record.observation else None
 
 
 def _size(record: Record) -> str:
-    return f"{count(_tokens(record))} tokens" if record.observation else ""
+    tokens = _tokens(record)
+    return "" if tokens is None else f"{count(tokens)} tokens"
 
 
 def _why(record: Record) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from soak.errors import SandboxError
+from soak.shelves import install_command
 
 PACKAGES_AT = Path("/opt/site")
 _SYSTEM = Path("/usr")
@@ -68,6 +69,6 @@ def _package(name: str) -> Path:
         raise SandboxError(
             f"the package {name} is not installed",
             why="the tasks' tests run with it, inside the sandbox",
-            hint="pip install 'soak[agent]'",
+            hint=install_command("agent"),
         )
     return Path(next(iter(found.submodule_search_locations)))

@@ -62,3 +62,14 @@ def test_power_needs_a_rate_and_a_question(soak: Soak) -> None:
     asked = soak("power", "--rate-a", "2.2%", "--turns", "500")
     assert asked.code == 0
     assert "500 turns per arm tell 2.2 % from" in asked.out
+
+
+def test_power_says_what_hours_need(soak: Soak) -> None:
+    """Hours that cannot be known come with the options that would tell them; very few are no exponent."""
+    rates = ("--rate-a", "2.2%", "--rate-b", "1.1%")
+    unknown = soak("power", *rates).out
+    assert "80 % power, two-sided 5 %" in unknown
+    assert "--tokens-per-turn and --tokens-per-s" in unknown
+    told = soak("power", *rates, "--tokens-per-turn", 1, "--tokens-per-s", 1_000_000).out
+    assert "<0.01" in told
+    assert "--tokens-per-turn" not in told

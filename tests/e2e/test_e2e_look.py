@@ -317,6 +317,15 @@ def test_every_command_has_help_with_an_example(soak: Soak) -> None:
         assert f"Example: soak {' '.join(command)}" in " ".join(done.out.split())
 
 
+def test_the_lists_of_commands_are_whole_sentences(soak: Soak) -> None:
+    """`--help` of the program and of `corpus` says of each command what it does in one line that is not cut off."""
+    for group in ((), ("corpus",)):
+        listed = soak(*group, "--help").out.split("Commands:")[1].split("Example:")[0]
+        lines = [line.rstrip() for line in listed.splitlines() if line.strip()]
+        assert len(lines) == len(commands_of(soak(*group, "--help").out))
+        assert all(line.endswith(".") and not line.endswith("..") for line in lines), listed
+
+
 def test_two_arms_get_every_turn(look: Soak) -> None:
     """A run with two arms gives each planned turn to both, and their summaries have the same plan."""
     summary = look("check", "both", "--json").json

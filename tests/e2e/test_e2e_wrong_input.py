@@ -105,7 +105,9 @@ def test_a_target_nobody_listens_at(soak: Soak, tmp_path: Path) -> None:
     """An unreachable target is exit code 5, and no run folder is made."""
     done = soak("run", "--scenario", "smoke", "--target", f"http://127.0.0.1:{free_port()}")
     assert done.code == 5
-    assert "cannot reach" in done.error_lines()[0]
+    what, why, _ = done.error_lines()
+    assert "cannot reach" in what
+    assert why == "  why: Connection refused"
     assert not (tmp_path / "runs").exists()
 
 
@@ -127,6 +129,13 @@ def test_doctor_looks_at_the_rest_where_the_target_is_dead(soak: Soak) -> None:
     assert {"packages", "extra report", "local build", "cache", "disk", "bubblewrap", "open files"} <= states.keys()
     assert [name for name, state in states.items() if state == "problem"] == ["target"]
     assert "do: is the server up" in soak("doctor", "--target", f"http://127.0.0.1:{free_port()}").out
+
+
+def test_doctor_does_not_start_a_build(soak: Soak) -> None:
+    """A build is no server to ask: exit code 2, and how to start it."""
+    done = soak("doctor", "--target", "local")
+    assert done.code == 2
+    assert "soak serve local" in done.error_lines()[2]
 
 
 def test_a_wrong_scenario_comes_before_the_embedded_build(soak: Soak, tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from typing import Any, Literal
 from soak.errors import UsageError
 from soak.facts import Message, Observation, ToolCall
 from soak.sandbox import Ended
+from soak.shelves import install_command
 
 PACKAGE = "mini-swe-agent"
 SUBMIT = "COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
@@ -221,7 +222,7 @@ def _load() -> SimpleNamespace:
         raise UsageError(
             "replay: agent needs mini-swe-agent",
             why=f"it cannot be imported: {error}",
-            hint="pip install 'soak[agent]'",
+            hint=install_command("agent"),
         ) from error
     log = logging.getLogger("minisweagent")
     log.handlers, log.propagate = [logging.NullHandler()], False

@@ -13,6 +13,7 @@ from soak.app.agent import mini
 from soak.errors import UsageError
 from soak.facts import Message, Observation, ToolCall, TurnKey
 from soak.sandbox import Ended
+from soak.shelves import install_command
 
 KEY = TurnKey(episode="e", turn=0, pass_=0, arm="a")
 SUBMIT = f"echo {mini.SUBMIT}"
@@ -158,5 +159,5 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
         "try:\n    mini.refuse_if_absent()\nexcept UsageError as error:\n    print(error.exit_code, error.hint)\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=100, cwd=tmp_path)
-    assert done.stdout == "2 pip install 'soak[agent]'\n"
+    assert done.stdout == f"2 {install_command('agent')}\n"
     assert issubclass(UsageError, Exception)

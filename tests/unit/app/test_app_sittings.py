@@ -17,7 +17,7 @@ from soak.app.judging import check_run, summary_of
 from soak.app.resume import resume
 from soak.app.run import RunOrder, prepare_run, run
 from soak.app.sides import ArmSpec, parse_arms
-from soak.errors import CorpusError, RunFolderError, TargetError, UsageError
+from soak.errors import BuildFileError, CorpusError, RunFolderError, TargetError, UsageError
 from soak.facts import EngineSample, Event, Record, Signal, TurnKey
 from soak.plan import describe
 from soak.store import RunFolder
@@ -269,13 +269,21 @@ def test_the_outline_sends_nothing(served: FakeServer, tmp_path: Path) -> None:
 
 
 def test_arms_from_the_command_line() -> None:
-    """One target is the candidate, none the local build; two arms keep their names and order; clashes are refused."""
+    """
+    One target is the candidate, none the local build; two arms keep their names and order; clashes are refused.
+
+    What is neither URL nor build is refused with the builds there are.
+    """
     assert parse_arms([], "http://x") == (ArmSpec(name="candidate", target="http://x"),)
     (local,) = parse_arms([], None)
     assert (local.name, local.target, local.build and local.build.name) == ("candidate", "local", "local")
     first, second = parse_arms(["a=http://x?y=z", "b=local"], None)
     assert first == ArmSpec(name="a", target="http://x?y=z")
     assert (second.name, second.target, second.launched) == ("b", "local", True)
+    for name in ("vllm-cpu-0.3", "example.com/v1"):
+        with pytest.raises(BuildFileError) as caught:
+            parse_arms([], name)
+        assert "local, vllm-cpu-0.31" in caught.value.why
     for arms, target in ((["a=x"], "y"), (["a=x", "a=y"], None), (["a=x", "b=y", "c=z"], None), (["a"], None)):
         with pytest.raises(UsageError):
             parse_arms(arms, target)

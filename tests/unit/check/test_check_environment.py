@@ -83,11 +83,11 @@ def test_a_comparison_opens_with_the_difference() -> None:
 
 
 def test_the_same_arm_is_a_finding_of_the_comparison() -> None:
-    """Equal cards are a warning, a line of the report, and a field that a gate can ask for."""
+    """Equal cards are the first warning, told in the report, and a field that a gate can ask for."""
     found = compared(SAME, SAME)
     assert found.cards.same_arm
-    assert any("the same arm" in warning for warning in found.warnings)
-    assert "equal in all 3 properties" in terminal_comparison(found)
+    assert "the same arm" in found.warnings[0]
+    assert "all 3 properties of their environment cards are equal" in " ".join(terminal_comparison(found).split())
 
 
 def test_a_patched_server_of_one_version_is_no_noise_floor() -> None:

@@ -112,7 +112,7 @@ def test_turns_that_took_several_attempts_are_counted_and_told() -> None:
     found = {**arm_records("candidate", 40), **records(retried(3), retried(7))}
     told = summary(found, of=manifest(thresholds=Thresholds(pass_if=("retried_turns <= 1",))))
     assert (told.arms["candidate"].retried_turns, told.arms["candidate"].attempts) == (2, 42)
-    assert "2 turns took more than one attempt (42 in all)" in told.reasons
+    assert "2 turns took more than one attempt (42 attempts in all)" in told.reasons
     assert told.verdict == "fail"
     assert not any("attempt" in why for why in judged().reasons)
 

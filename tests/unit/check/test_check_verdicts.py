@@ -44,4 +44,5 @@ def test_numbers_read_well() -> None:
     assert rounded_up(352) == "352"
     assert [number(v) for v in (None, 3.0, 61234.5, 0.12345)] == ["unknown", "3", "61234", "0.1235"]
     assert [two_digits(v) for v in (0.388, 0.0012, 1e-9, float("inf"))] == ["0.39", "0.001", "<0.0001", "∞"]
+    assert [two_digits(v) for v in (999.5, 2117.43, 125208826.91)] == ["999.50", "2,117", ">1,000,000"]
     assert events_sentence("error", 0, 0) == "error 0 of 0 finished turns"

@@ -38,6 +38,12 @@ def archive(path: Path, **members: bytes) -> Path:
     return path
 
 
+def test_a_file_that_is_not_there_is_no_question_of_formats(tmp_path: Path) -> None:
+    """The way out of a wrong path is to check the path."""
+    error = refused(tmp_path / "absent.jsonl")
+    assert (error.why, error.hint) == ("cannot be read: No such file or directory", "check the path")
+
+
 # -- archives ----------------------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ import pytest
 import soak
 from soak.errors import TranscriptError
 from soak.importers import read_transcripts
+from soak.shelves import install_command
 
 pa = pytest.importorskip("pyarrow", reason="the extra hub is not installed")
 pq = pytest.importorskip("pyarrow.parquet")
@@ -177,7 +178,7 @@ def test_without_the_extra_the_error_says_what_to_install(tmp_path: Path, monkey
     for module in ("datasets", "huggingface_hub", "huggingface_hub.constants"):
         monkeypatch.setitem(sys.modules, module, None)
     for source in (path, Path("hf://org/name")):
-        assert refusal(source)[2] == "   do: pip install 'soak[hub]'"
+        assert refusal(source)[2] == f"   do: {install_command('hub')}"
     assert len(content(as_jsonl(tmp_path / "t.jsonl", [row("a")]))) == 1
 
 

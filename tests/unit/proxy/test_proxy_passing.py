@@ -140,7 +140,7 @@ async def test_other_apis_pass_and_are_counted(fake: FakeServer, proxy: Between,
     assert proxy.ear.keys == []
     proxy.recorder.tell_counts()
     word = path.partition("?")[0].rpartition("/")[2]
-    assert f"1 exchanges were passed on and not judged (1 POST {word})" in proxy.ear.events[-1].text
+    assert f"1 exchange was passed on and not judged (1 POST {word})" in proxy.ear.events[-1].text
 
 
 async def test_completions_are_turns(fake: FakeServer, proxy: Between) -> None:
@@ -303,7 +303,7 @@ async def test_malformed_bodies_pass_unjudged(fake: FakeServer, proxy: Between, 
     assert (head(through), payload(through)) == (head(direct), payload(direct))
     proxy.recorder.tell_counts()
     assert not proxy.ear.keys
-    assert "1 exchanges were passed on and not judged" in proxy.ear.events[-1].text
+    assert "1 exchange was passed on and not judged" in proxy.ear.events[-1].text
 
 
 async def test_headers_without_end_are_refused(proxy: Between) -> None:

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from soak.shelves import install_command
+
 ASK = """
 import sys
 sys.modules[sys.argv[1]] = None  # as if it were not installed
@@ -19,7 +21,7 @@ except UsageError as error:
 
 @pytest.mark.parametrize("missing", ["matplotlib", "jinja2"])
 def test_a_missing_library_is_a_usage_error_with_the_command_to_type(missing: str) -> None:
-    """The error names the library and `pip install 'soak[report]'`; all else can be imported without it."""
+    """The error names the library and the command to install the extra; all else can be imported without it."""
     said = subprocess.run([sys.executable, "-c", ASK, missing], capture_output=True, text=True, check=True).stdout
     assert f"{missing} is not installed" in said
-    assert "pip install 'soak[report]'" in said
+    assert install_command("report") in said

@@ -111,3 +111,12 @@ def test_the_list_has_the_worst_class_first_and_counts_the_rest() -> None:
     assert "  … and 25 more" in lines
     assert lines[-1].split() == ["e:0:0:a", "too", "deep"]
     assert terminal_turn_list([]) == "no turns yet"
+
+
+def test_the_list_keeps_the_beginning_of_a_long_reason() -> None:
+    """A reason too long for its line loses its end, not its middle."""
+    reason = " ".join(f"word{number}" for number in range(40))
+    skipped = Record(key=TurnKey(episode="e", turn=0, pass_=0, arm="a"), outcome="skipped", at=0, reason=reason)
+    told = terminal_turn_list([skipped]).splitlines()[1].split("  ")[-1].strip()
+    assert told.endswith("…")
+    assert reason.startswith(told[:-1])
