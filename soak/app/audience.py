@@ -20,8 +20,8 @@ class Opening:
     done: int = 0
 
 
-class Audience(Listener, Protocol):
-    """A listener that also hears of preparation, engine samples and the opening of a run; must not raise."""
+class Preparing(Protocol):
+    """Who hears of the steps before there is a server to ask; must not raise."""
 
     def preparing(self, step: str, detail: str, elapsed_s: float = 0.0, *, ended: bool = False) -> None:
         """
@@ -30,6 +30,10 @@ class Audience(Listener, Protocol):
         Told when it begins, at most twice a second while it goes on, and with its whole duration when it has ended.
         """
         ...
+
+
+class Audience(Listener, Preparing, Protocol):
+    """A listener that also hears of preparation, engine samples and the opening of a run; must not raise."""
 
     def opening(self, opening: Opening) -> None:
         """The run begins."""

@@ -108,7 +108,7 @@ def proxy(order: ProxyOrder, audience: Audience) -> ProxyResult:
         (side,) = stack.enter_context(
             open_sides(
                 (arm,),
-                scenario=scenario,
+                tools=scenario.tools,
                 model=order.model,
                 api_key=order.api_key,
                 log_folder=path,

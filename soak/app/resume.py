@@ -63,7 +63,7 @@ def resume(path: Path, *, target: str | None, api_key: str | None, audience: Aud
         audience=audience,
         open_phase=lambda phase: open_sides(
             phase,
-            scenario=scenario,
+            tools=scenario.tools,
             model=None,
             api_key=api_key,
             log_folder=path,

@@ -113,7 +113,7 @@ def run(order: RunOrder, audience: Audience, prepared: Prepared | None = None) -
         audience=audience,
         open_phase=lambda phase: open_sides(
             phase,
-            scenario=prepared.loaded.scenario,
+            tools=prepared.loaded.scenario.tools,
             model=order.model,
             api_key=order.api_key,
             log_folder=path,

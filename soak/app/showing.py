@@ -30,7 +30,7 @@ def list_turns(path: Path, class_: str | None = None) -> list[Record]:
 def show_turn(path: Path, name: str) -> ShownTurn:
     """Return one turn by its key `episode:turn:pass[:arm]`; raises `UsageError` if the run has no such turn."""
     with RunFolder.open(path).history() as history:
-        record = history.final()[_find(history, name)]
+        record = history.final()[find_turn(history, name)]
         started = history.started(record.key)
         return ShownTurn(
             record=record,
@@ -40,7 +40,8 @@ def show_turn(path: Path, name: str) -> ShownTurn:
         )
 
 
-def _find(history: History, name: str) -> TurnKey:
+def find_turn(history: History, name: str) -> TurnKey:
+    """Return the one turn meant by a key without its arm, or with it; raises `UsageError` for none or several."""
     found = [key for key in history.final() if str(key) == name or str(key).startswith(f"{name}:")]
     if len(found) == 1:
         return found[0]

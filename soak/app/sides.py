@@ -10,11 +10,12 @@ from typing import Any, Literal
 
 import msgspec
 
-from soak.app.audience import Audience
+from soak.app.audience import Preparing
 from soak.app.carding import learn
 from soak.client import Desk, Target, discover
 from soak.errors import TargetError, UsageError
-from soak.facts import ArmCard, Build, Capabilities, EnvironmentCard, NamedBuild, Scenario
+from soak.facts import ArmCard, Build, Capabilities, EnvironmentCard, NamedBuild
+from soak.facts.scenario import ToolMode
 from soak.launch import LOCAL_NAME, Place, Progress, Report, RunningServer, Step, cores, pin, prepare, spec_of, start
 from soak.scenario import find_build, names_a_build
 from soak.scrape import parse_metrics
@@ -131,11 +132,11 @@ def card_to_come(spec: ArmSpec) -> ArmCard:
 def open_sides(
     specs: tuple[ArmSpec, ...],
     *,
-    scenario: Scenario,
+    tools: ToolMode,
     model: str | None,
     api_key: str | None,
     log_folder: Path,
-    audience: Audience,
+    audience: Preparing,
     begun_with: Mapping[str, ArmCard] = MappingProxyType({}),
     look: Look = discover,
 ) -> Iterator[tuple[Side, ...]]:
@@ -159,7 +160,7 @@ def open_sides(
             _side(
                 spec,
                 servers.get(spec.name),
-                scenario=scenario,
+                tools=tools,
                 model=model,
                 api_key=api_key,
                 audience=audience,
@@ -184,13 +185,13 @@ def _places(specs: tuple[ArmSpec, ...]) -> dict[str, Place]:
     return places
 
 
-def _launch(build: NamedBuild, place: Place, log_folder: Path, arm: str, audience: Audience) -> RunningServer:
+def _launch(build: NamedBuild, place: Place, log_folder: Path, arm: str, audience: Preparing) -> RunningServer:
     report = _told_to(audience)
     prepared = prepare(spec_of(build), report)
     return start(prepared, log_path=engine_log_path(log_folder, arm), report=report, place=place)
 
 
-def _told_to(audience: Audience) -> Report:
+def _told_to(audience: Preparing) -> Report:
     def report(progress: Progress) -> None:
         audience.preparing(progress.step, progress.detail, progress.elapsed_s, ended=progress.ended)
 
@@ -201,10 +202,10 @@ def _side(
     spec: ArmSpec,
     server: RunningServer | None,
     *,
-    scenario: Scenario,
+    tools: ToolMode,
     model: str | None,
     api_key: str | None,
-    audience: Audience,
+    audience: Preparing,
     card: ArmCard | None,
     look: Look,
 ) -> Side:
@@ -220,7 +221,7 @@ def _side(
         target=target,
         capabilities=capabilities,
         build=_build(target, capabilities, server),
-        tool_mode=card.tool_mode if card else resolve_tool_mode(scenario, capabilities),
+        tool_mode=card.tool_mode if card else resolve_tool_mode(tools, capabilities),
         given=spec.given,
         recipe=spec.build,
         environment=asyncio.run(learn(target, capabilities, server, file)),
@@ -254,17 +255,17 @@ async def ask(target: Target, speculation_hint: Build | None = None, look: Look 
     return msgspec.structs.replace(capabilities, **changes)
 
 
-def resolve_tool_mode(scenario: Scenario, capabilities: Capabilities) -> Literal["native", "text"]:
+def resolve_tool_mode(tools: ToolMode, capabilities: Capabilities) -> Literal["native", "text"]:
     """Return how tool calls are sent; raises `TargetError` if native was asked for and the target cannot."""
-    if scenario.tools == "auto":
+    if tools == "auto":
         return "native" if capabilities.native_tools else "text"
-    if scenario.tools == "native" and not capabilities.native_tools:
+    if tools == "native" and not capabilities.native_tools:
         raise TargetError(
             f"{capabilities.model} does not take native tool calls",
             why="the server refused a request with tools, or its chat template leaves them out",
             hint="start it with a tool-call parser, or use --set tools=text",
         )
-    return scenario.tools
+    return tools
 
 
 def _build(target: Target, capabilities: Capabilities, server: RunningServer | None) -> Build:

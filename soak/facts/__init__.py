@@ -8,6 +8,7 @@ Every value is a frozen `msgspec.Struct`; times are seconds (`_s`), milliseconds
 from soak.facts.build import Build, Capabilities
 from soak.facts.build_file import VLLM_REPOSITORY, BuildFile, NamedBuild
 from soak.facts.card import CardDifference, CardEntry, CardRow, CardSource, EnvironmentCard
+from soak.facts.case import CASE_SCHEMA, Case, Change, EngineChange, Trial
 from soak.facts.chunk import Chunk, ToolCallDelta
 from soak.facts.codec import canonical, clean, decode, digest_of, encode
 from soak.facts.comparison import (
@@ -62,6 +63,7 @@ from soak.facts.history import Event, Record, RecordOutline, Started
 from soak.facts.key import TurnKey
 from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest
 from soak.facts.observation import Attempt, Ending, Logprob, Observation, ObservationOutline, Usage
+from soak.facts.probe import Outcomes, ProbePlan, RepeatsFound
 from soak.facts.sample import EngineSample
 from soak.facts.scenario import (
     CARRIED_ON,
@@ -111,6 +113,7 @@ from soak.facts.threshold import (
 
 __all__ = [
     "CARRIED_ON",
+    "CASE_SCHEMA",
     "CLASSES",
     "COMPARATORS",
     "CONVERSATION_ENDED",
@@ -132,6 +135,8 @@ __all__ = [
     "CardEntry",
     "CardRow",
     "CardSource",
+    "Case",
+    "Change",
     "Chunk",
     "ClassComparison",
     "Clause",
@@ -149,6 +154,7 @@ __all__ = [
     "Discordant",
     "Drift",
     "Ending",
+    "EngineChange",
     "EngineSample",
     "EnvironmentCard",
     "Episode",
@@ -174,13 +180,16 @@ __all__ = [
     "NoiseFloor",
     "Observation",
     "ObservationOutline",
+    "Outcomes",
     "PlanCard",
     "PrefixCache",
+    "ProbePlan",
     "QuantileEstimate",
     "Quantiles",
     "Rate",
     "Record",
     "RecordOutline",
+    "RepeatsFound",
     "Retries",
     "Sampling",
     "Sandbox",
@@ -204,6 +213,7 @@ __all__ = [
     "ToolCallDelta",
     "Trend",
     "TrendTest",
+    "Trial",
     "Turn",
     "TurnClass",
     "TurnCounts",

@@ -7,6 +7,7 @@ and everything it needs live in a virtual environment of their own and are never
 when we are gone. Read `recipe.py` (what a build file means), `prepare.py`, then `server.py`.
 """
 
+from soak.launch.altered import altered
 from soak.launch.cache import CacheState, cache_home
 from soak.launch.contents import CacheEntry, cache_contents
 from soak.launch.local import LOCAL, LOCAL_NAME
@@ -34,6 +35,7 @@ __all__ = [
     "Report",
     "RunningServer",
     "Step",
+    "altered",
     "cache_contents",
     "cache_home",
     "cores",

@@ -8,7 +8,7 @@ Resuming is the same plan minus what is done.
 from soak.plan.outline import PlanOutline, describe
 from soak.plan.pace import arrivals, in_flight_at, think_time_s
 from soak.plan.plan import Conversation, Plan, arm_order, make_plan, turn_limit
-from soak.plan.seeds import plan_digest, salt_for, seed_for
+from soak.plan.seeds import number_from, plan_digest, salt_for, seed_for
 
 __all__ = [
     "Conversation",
@@ -19,6 +19,7 @@ __all__ = [
     "describe",
     "in_flight_at",
     "make_plan",
+    "number_from",
     "plan_digest",
     "salt_for",
     "seed_for",

@@ -18,9 +18,10 @@ from soak.replay.ports import Clock, Desk, Ledger, Listener, StreamClient
 from soak.replay.recorded import Recorded
 from soak.replay.switch import Switch
 from soak.replay.tally import Tally
-from soak.replay.turn import TurnRunner
+from soak.replay.turn import NOT_THE_QUESTION, TurnRunner
 
 __all__ = [
+    "NOT_THE_QUESTION",
     "Arm",
     "Asked",
     "Carrier",

@@ -27,8 +27,8 @@ _SUSPICIOUS = frozenset(
     {"unreachable", "reset", "no_finish", "http_error", "error_event", "deadline_first_chunk", "deadline_gap"}
 )
 
-# Fields of a body that two arms may differ in and still be asked the same.
-_NOT_THE_QUESTION = frozenset({"model", "return_token_ids"})
+NOT_THE_QUESTION = frozenset({"model", "return_token_ids"})
+"""Fields of a body that two arms may differ in and still be asked the same."""
 
 # Characters (about 4,000 tokens) from which on an answer takes longer to judge than the loop should stand still.
 _LONG_CHARS = 16_000
@@ -226,7 +226,7 @@ class TurnRunner:
                 at=self._clock.wall(),
                 seed=job.seed,
                 prefix=asked.digest,
-                request=digest_of({name: value for name, value in body.items() if name not in _NOT_THE_QUESTION}),
+                request=digest_of({name: value for name, value in body.items() if name not in NOT_THE_QUESTION}),
                 answer=None if asked.answer is None else asked.answer.digest,
                 answer_tokens=asked.answer_tokens,
                 tools=digest_of(list(asked.tools)) if asked.tools else None,

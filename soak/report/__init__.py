@@ -13,6 +13,7 @@ from soak.report.corpora import terminal_corpora, terminal_corpus, terminal_epis
 from soak.report.escape import escape_markdown, escape_terminal, printable
 from soak.report.junit import junit_comparison
 from soak.report.plan import terminal_plan
+from soak.report.probe import outcomes_table, terminal_probe_plan, terminal_repeats
 from soak.report.run import terminal_summary
 from soak.report.turn import terminal_turn, terminal_turn_list
 
@@ -23,6 +24,7 @@ __all__ = [
     "escape_terminal",
     "junit_comparison",
     "markdown_comparison",
+    "outcomes_table",
     "printable",
     "terminal_comparison",
     "terminal_corpora",
@@ -30,6 +32,8 @@ __all__ = [
     "terminal_episode",
     "terminal_import",
     "terminal_plan",
+    "terminal_probe_plan",
+    "terminal_repeats",
     "terminal_summary",
     "terminal_turn",
     "terminal_turn_list",

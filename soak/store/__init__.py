@@ -1,13 +1,15 @@
 """
 The run folder: all that is needed to judge, compare or report a run, on any machine.
 
-May touch: files in a run folder, and nothing else; `store` is the only module that writes there. It knows no HTTP,
-no scenario and no verdict. The format of the folder is in `folder.py`, that of the history in `schema.py`.
+May touch: files in a run folder or a probe's, and nothing else; `store` is the only module that writes there. It
+knows no HTTP, no scenario and no verdict. The format of the folder is in `folder.py`, that of the history in
+`schema.py`; probes keep `journal.py`.
 """
 
 from soak.store.folder import RunFolder, engine_log_path
 from soak.store.history import History
+from soak.store.journal import Journal, read_journal
 from soak.store.resume import close_open_starts
 from soak.store.writer import HistoryWriter
 
-__all__ = ["History", "HistoryWriter", "RunFolder", "close_open_starts", "engine_log_path"]
+__all__ = ["History", "HistoryWriter", "Journal", "RunFolder", "close_open_starts", "engine_log_path", "read_journal"]

@@ -1,0 +1,144 @@
+"""Benches: servers in one state each, opened one after the other; what they answer is kept in the probe's folder."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Self
+
+from soak.app.audience import Preparing
+from soak.app.sides import ArmSpec, Side, open_sides
+from soak.classify import DEFAULTS, Settings
+from soak.errors import UsageError
+from soak.facts import EngineChange, Trial, digest_of
+from soak.facts.scenario import ToolMode
+from soak.launch import altered
+from soak.probe import Allowance, Asker
+from soak.store import Journal
+
+WITHOUT_SPECULATION = EngineChange(speculation=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeOrder:
+    """
+    What every probe is told: the server (`target`, a URL or a build) and where it keeps what it learns.
+
+    `plain` is a server of the same model without speculation, for targets that soak does not start itself.
+    `max_requests` bounds what is sent in all, over every process that works on `folder`. `tools` is how the case's
+    tool calls are sent.
+    """
+
+    target: ArmSpec
+    folder: Path
+    max_requests: int
+    plain: ArmSpec | None = None
+    model: str | None = None
+    api_key: str | None = None
+    tools: ToolMode = "auto"
+    settings: Settings = DEFAULTS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bench:
+    """A server in one state, ready to be asked; `name` is the same for the same server state in every process."""
+
+    name: str
+    side: Side
+    asker: Asker
+
+
+class Kept:
+    """The trials of a probe: those of earlier processes, and each new one as it ends; a context manager."""
+
+    def __init__(self, folder: Path) -> None:
+        self._journal = Journal(folder / "trials.jsonl", Trial)
+        self.trials: dict[tuple[str, str, str, int], Trial] = {}
+
+    def __enter__(self) -> Self:
+        self._journal.__enter__()
+        self.trials = {trial.key: trial for trial in self._journal.kept}
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._journal.__exit__(None, None, None)
+
+    def add(self, trial: Trial) -> None:
+        """Keep one; raises `RunFolderError` if the disk does not take it."""
+        self._journal.add(trial)
+        self.trials[trial.key] = trial
+
+
+class Benches:
+    """Opens servers for one probe; made by `open_benches`."""
+
+    def __init__(self, order: ProbeOrder, kept: Kept, audience: Preparing) -> None:
+        self._order = order
+        self._kept = kept
+        self._audience = audience
+        self.allowance = Allowance(order.max_requests)
+        self.allowance.used = len(kept.trials)
+
+    def refusal(self, change: EngineChange) -> str | None:
+        """Return why no server can be had in this state, None if one can: asked before anything is started."""
+        try:
+            self._spec(change)
+        except UsageError as error:
+            return f"{error.what}: {error.why}"
+        return None
+
+    @contextmanager
+    def open(self, change: EngineChange | None = None) -> Iterator[Bench]:
+        """
+        Yield a server in the state asked for, and stop it afterwards if it was started for this.
+
+        Raises `UsageError` where `refusal` has words, `LaunchError` or `TargetError` where the server does not come.
+        """
+        spec = self._spec(change or EngineChange())
+        name = bench_name(spec)
+        with open_sides(
+            (spec,),
+            tools=self._order.tools,
+            model=self._order.model,
+            api_key=self._order.api_key,
+            log_folder=self._order.folder,
+            audience=self._audience,
+        ) as (side,):
+            asker = Asker(
+                bench=name,
+                target=side.target,
+                capabilities=side.capabilities,
+                settings=self._order.settings,
+                allowance=self.allowance,
+                keep=self._kept,
+            )
+            yield Bench(name=name, side=side, asker=asker)
+
+    def _spec(self, change: EngineChange) -> ArmSpec:
+        """Return the server in this state: the target, the plain server given for it, or the build started so."""
+        if change == EngineChange():
+            return self._order.target
+        if change == WITHOUT_SPECULATION and self._order.plain is not None:
+            return self._order.plain
+        build = self._order.target.build
+        if build is None:
+            raise UsageError(
+                f"{self._order.target.target} cannot be started with {change.text}",
+                why="it is a server that runs already",
+                hint="give the build that it is, or with --plain a second server that runs without speculation",
+            )
+        return replace(self._order.target, build=altered(build, change))
+
+
+def bench_name(spec: ArmSpec) -> str:
+    """Return a name for a server state that says what it is, and differs wherever what is started differs."""
+    if spec.build is None:
+        return spec.given
+    return f"{spec.build.name} {digest_of(spec.build)[7:15]}"
+
+
+@contextmanager
+def open_benches(order: ProbeOrder, audience: Preparing) -> Iterator[Benches]:
+    """Yield what opens servers for a probe, with all that an earlier process kept in its folder."""
+    with Kept(order.folder) as kept:
+        yield Benches(order, kept, audience)

@@ -1,0 +1,139 @@
+"""`soak probe`: one turn asked again, to find out what it needs to fail."""
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from soak.app.probe.benches import Benches, ProbeOrder, open_benches
+from soak.app.probe.cases import arm_of_run, case_of_file, case_of_run
+from soak.app.probe.repeats import plan_repeats, probe_repeats
+from soak.app.sides import DEFAULT_ARM, ArmSpec, arm_spec
+from soak.cli.door import command, out, say, terminal
+from soak.cli.steps import StepView
+from soak.errors import UsageError
+from soak.facts import Case, ProbePlan, encode
+from soak.report import terminal_probe_plan, terminal_repeats
+
+MAX_REQUESTS = 1000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probing:
+    """One kind of probe: what it would send, what it does, how its result is shown and which exit code it means."""
+
+    plan: Callable[[], ProbePlan]
+    act: Callable[[Benches], Any]
+    show: Callable[..., str]
+    exit_code: Callable[[Any], int] = lambda _: 0
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command of this module."""
+    app.command("probe", epilog="Example: soak probe runs/mine smoke-1:2:0 --repeats 20")(command(probe_command))
+
+
+def probe_command(
+    run_dir: Annotated[Path | None, typer.Argument(metavar="RUN", help="The run folder the turn is in.")] = None,
+    turn: Annotated[str | None, typer.Argument(metavar="TURN", help="Its key, as `soak show RUN` lists it.")] = None,
+    turn_file: Annotated[
+        Path | None, typer.Option("--turn-file", metavar="FILE", help="A turn file, in place of RUN and TURN.")
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(help="URL or build to ask; default: what the turn was asked on, or SOAK_TARGET."),
+    ] = None,
+    plain: Annotated[
+        str | None,
+        typer.Option(help="URL or build of the same model without speculation, where soak does not start the target."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Model name; default: the only one the server lists.")] = None,
+    repeats: Annotated[int, typer.Option(min=1, max=10_000, help="How often each question is asked.")] = 10,
+    max_requests: Annotated[int, typer.Option(min=1, help="Never send more than this.")] = MAX_REQUESTS,
+    into: Annotated[
+        Path | None,
+        typer.Option("--into", metavar="DIR", help="Where answers are kept; the same folder again goes on with it."),
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what would be sent, and send nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> int:
+    """Ask one turn again: how often it fails, and what it needs to fail. Every answer is kept and never asked twice."""
+    case = _case(run_dir, turn, turn_file)
+    order = ProbeOrder(
+        target=_target(target, run_dir, turn, case),
+        plain=arm_spec("plain", plain) if plain else None,
+        folder=into or new_probe_folder(),
+        max_requests=max_requests,
+        model=model,
+        api_key=os.environ.get("SOAK_API_KEY") or None,
+        tools=case.tool_mode,
+    )
+    probing = Probing(
+        plan=lambda: plan_repeats(case, repeats),
+        act=lambda benches: probe_repeats(case, repeats, benches),
+        show=terminal_repeats,
+    )
+    return carried_out(probing, order, case, only_plan=plan, as_json=as_json)
+
+
+def carried_out(probing: Probing, order: ProbeOrder, case: Case, *, only_plan: bool, as_json: bool) -> int:
+    """Say what will be sent; unless only that was asked, do it and print the result; return the exit code."""
+    planned = probing.plan()
+    if only_plan:
+        out(encode(planned).decode() if as_json else terminal_probe_plan(planned))
+        return 0
+    say(terminal_probe_plan(planned))
+    if not case.exact:
+        say("note: the request cannot be made again to the letter; it is asked as nearly as it can be")
+    if planned.requests - planned.kept > order.max_requests:
+        raise UsageError(
+            f"this probe may need {planned.requests} requests",
+            why=f"no more than {order.max_requests} may be sent",
+            hint="give more with --max-requests, or ask for fewer repeats",
+        )
+    steps = StepView(Console(stderr=True, highlight=False))
+    try:
+        with open_benches(order, steps) as benches:
+            found = probing.act(benches)
+    finally:
+        steps.close()
+    out(encode(found).decode() if as_json else probing.show(found, **terminal()))
+    say(f"\nanswers are kept in {order.folder}")
+    return probing.exit_code(found)
+
+
+def _case(run_dir: Path | None, turn: str | None, turn_file: Path | None) -> Case:
+    if turn_file is not None and run_dir is None and turn is None:
+        return case_of_file(turn_file)
+    if turn_file is None and run_dir is not None and turn is not None:
+        return case_of_run(run_dir, turn)
+    raise UsageError(
+        "it is not clear which turn is meant",
+        why="a turn is given as RUN and TURN, or as --turn-file FILE",
+        hint="soak probe runs/mine smoke-1:2:0",
+    )
+
+
+def _target(target: str | None, run_dir: Path | None, turn: str | None, case: Case) -> ArmSpec:
+    """Return the server to ask: the one named, else the build or URL the turn was asked on in its run."""
+    target = target or os.environ.get("SOAK_TARGET") or None
+    if target is not None:
+        return arm_spec(DEFAULT_ARM, target)
+    if run_dir is not None and turn is not None:
+        card = arm_of_run(run_dir, turn)
+        return ArmSpec(name=DEFAULT_ARM, target=card.given_target, build=card.recipe)
+    if case.build:
+        return arm_spec(DEFAULT_ARM, case.build)
+    raise UsageError(
+        "no server was named", why="the turn file does not say what was asked", hint="--target http://host:8000"
+    )
+
+
+def new_probe_folder() -> Path:
+    """Return a folder for a new probe: `probes/TIME`."""
+    return Path("probes") / time.strftime("%Y%m%d-%H%M%S")

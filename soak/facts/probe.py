@@ -1,0 +1,50 @@
+"""What probes say before they send anything, and what they found."""
+
+import msgspec
+
+from soak.facts.finding import TurnClass
+
+
+class ProbePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What a probe will do at most: `requests` in all, of at most `output_tokens` tokens together; `kept` of them are
+    answered already. `servers` are the states that are started or asked, in order; `untried` what cannot be tried, and
+    why.
+    """
+
+    schema: str = "soak.probe-plan/1"
+    probe: str
+    case: str
+    requests: int
+    output_tokens: int
+    kept: int = 0
+    servers: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
+
+
+class Outcomes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """
+    What `asked` repeats of one case came to on one bench: how many of each class, how many failed (any class but ok),
+    and the 95 % interval (Wilson) of that rate. `distinct` is the number of different answers among them.
+    """
+
+    bench: str
+    change: str
+    asked: int
+    classes: dict[TurnClass, int]
+    failed: int
+    low: float
+    high: float
+    distinct: int
+    server: str = "as built"
+
+
+class RepeatsFound(msgspec.Struct, frozen=True, kw_only=True):
+    """What the plainest probe found: the turn as it was, `asked` times; `first` is what the first asking gave."""
+
+    schema: str = "soak.probe/1"
+    probe: str = "repeats"
+    case: str
+    first: TurnClass | None
+    outcomes: tuple[Outcomes, ...]
+    text: str

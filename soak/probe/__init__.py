@@ -1,0 +1,14 @@
+"""
+One turn, asked again and again: what makes it fail, and what does not.
+
+May touch: the target's API through `client`, judging through `classify`, intervals through `stats`, and a journal it is
+handed. It starts no server and writes no file itself: `app.probe` opens benches (servers, each in one state) and
+journals for it. Modules that decide (what to ask next, what the answers mean) are pure; `asking.py` alone sends.
+"""
+
+from soak.probe.allowance import Allowance
+from soak.probe.asking import Ask, Asker, Keep
+from soak.probe.outcomes import answer_of, outcomes_of
+from soak.probe.question import body_of, seed_of
+
+__all__ = ["Allowance", "Ask", "Asker", "Keep", "answer_of", "body_of", "outcomes_of", "seed_of"]

@@ -1,0 +1,156 @@
+"""Asks one server: repeats of a case, each judged like a turn of a run, each kept as it ends."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Protocol
+
+import msgspec
+
+from soak.classify import Context, Settings, TurnJudge, prompt_text_of
+from soak.client import Exchange, Request, Target, open_client
+from soak.facts import Capabilities, Case, Change, Chunk, Deadlines, Retries, Trial, TurnKey, digest_of
+from soak.probe.allowance import Allowance
+from soak.probe.question import body_of, seed_of
+
+Sink = Callable[[Chunk], bool]
+Exchanging = Callable[[Request, Sink], Awaitable[Exchange]]
+
+
+class Ask(msgspec.Struct, frozen=True, kw_only=True):
+    """`repeats` repeats of a case with one change, counted from `first`."""
+
+    case: Case
+    change: Change = Change()
+    repeats: int = 1
+    first: int = 0
+
+
+class Keep(Protocol):
+    """Where trials are kept, and found again by a process that goes on."""
+
+    @property
+    def trials(self) -> Mapping[tuple[str, str, str, int], Trial]:
+        """Those kept so far, by `Trial.key`."""
+        ...
+
+    def add(self, trial: Trial) -> None:
+        """Keep one; raises `RunFolderError` if it cannot be kept."""
+        ...
+
+
+class Asker:
+    """
+    Asks one target, named `bench`; what is kept already is not asked again.
+
+    `ask` runs its own event loop: probes are sequences of small experiments, each deciding what the next one is.
+    """
+
+    def __init__(
+        self,
+        *,
+        bench: str,
+        target: Target,
+        capabilities: Capabilities,
+        settings: Settings,
+        allowance: Allowance,
+        keep: Keep,
+        deadlines: Deadlines | None = None,
+        retries: Retries | None = None,
+    ) -> None:
+        self.bench = bench
+        self.target = target
+        self.capabilities = capabilities
+        self._settings = settings
+        self._allowance = allowance
+        self._keep = keep
+        self._deadlines = deadlines or Deadlines()
+        self._retries = retries or Retries()
+
+    def ask(self, *asks: Ask) -> tuple[tuple[Trial, ...], ...]:
+        """
+        Return the trials of each ask, in the order of repeats; asks follow one another, none overlaps the next.
+
+        Raises `UsageError` before it sends more than the probe may. An answer that did not come is a trial too.
+        """
+        return asyncio.run(self._all(asks))
+
+    def missing(self, ask: Ask) -> int:
+        """Return how many requests `ask` would send: those not kept yet."""
+        kept = self._keep.trials
+        return sum(self._key(ask, repeat) not in kept for repeat in _repeats(ask))
+
+    async def _all(self, asks: Sequence[Ask]) -> tuple[tuple[Trial, ...], ...]:
+        async with open_client(self.target, "wire") as client:
+            return tuple([await self._one(client.exchange, ask) for ask in asks])
+
+    async def _one(self, exchange: Exchanging, ask: Ask) -> tuple[Trial, ...]:
+        self._allowance.take(self.missing(ask))
+        room = asyncio.Semaphore(ask.change.in_flight)
+
+        async def within(repeat: int) -> Trial:
+            async with room:
+                return await self._trial(exchange, ask, repeat)
+
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(within(repeat)) for repeat in _repeats(ask)]
+        return tuple(task.result() for task in tasks)
+
+    async def _trial(self, exchange: Exchanging, ask: Ask, repeat: int) -> Trial:
+        kept = self._keep.trials.get(self._key(ask, repeat))
+        if kept is not None:
+            return kept
+        body = body_of(ask.case, ask.change, repeat, self.capabilities)
+        judge = TurnJudge(_context(ask.case, body["max_tokens"]), self._settings)
+        answer = await exchange(self._request(ask.case, body, repeat), _sink(judge))
+        trial = Trial(
+            bench=self.bench,
+            case=ask.case.digest,
+            change=ask.change,
+            repeat=repeat,
+            seed=seed_of(ask.case, ask.change, repeat),
+            body=digest_of(body),
+            at=time.time(),
+            observation=answer.observation,
+            judgement=await asyncio.to_thread(judge.finish, answer.observation),
+        )
+        self._keep.add(trial)
+        return trial
+
+    def _key(self, ask: Ask, repeat: int) -> tuple[str, str, str, int]:
+        return (self.bench, ask.case.digest, digest_of(ask.change), repeat)
+
+    def _request(self, case: Case, body: dict[str, object], repeat: int) -> Request:
+        max_tokens = body["max_tokens"]
+        assert isinstance(max_tokens, int)
+        return Request(
+            key=TurnKey(episode=case.name, turn=0, pass_=repeat, arm=self.bench),
+            body=body,
+            session=f"probe-{repeat}",
+            deadlines=self._deadlines,
+            retries=self._retries,
+            max_tokens=max_tokens,
+        )
+
+
+def _repeats(ask: Ask) -> range:
+    return range(ask.first, ask.first + ask.repeats)
+
+
+def _sink(judge: TurnJudge) -> Sink:
+    def sink(chunk: Chunk) -> bool:
+        judge.push(chunk)
+        return False
+
+    return sink
+
+
+def _context(case: Case, max_tokens: int) -> Context:
+    return Context(
+        prompt_text=prompt_text_of(case.messages, own_answers=case.own_answers),
+        tools=case.tools,
+        reference=case.reference,
+        reference_tokens=case.reference_tokens,
+        max_tokens=max_tokens,
+        tool_mode=case.tool_mode,
+    )

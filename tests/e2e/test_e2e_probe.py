@@ -1,0 +1,93 @@
+"""`soak probe` through the command line, against servers with known faults."""
+
+import json
+import signal
+from collections.abc import Callable
+from pathlib import Path
+
+from rigs.cli import Command, Fake, wait_until
+
+Soak = Callable[..., Command]
+Fakes = Callable[..., Fake]
+
+TURN = "sampling.max_tokens=1500"
+
+
+def a_run(soak: Soak, server: Fake) -> str:
+    """Make a run of two turns, and return the key of its first."""
+    command = soak("run", "--scenario", "smoke", "--target", server.url, "--turns", "2", "--run", "run", "--set", TURN)
+    assert command.code in (0, 1, 3), command.err
+    listed = soak("show", "run").out
+    return next(word for word in listed.split() if word.endswith(":0:0:candidate"))
+
+
+def test_repeats_are_counted_kept_and_not_asked_again(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """Ten repeats meet the server's own count of faults; asked again, only what is missing is sent."""
+    server = fake("--rates", "loop=0.5")
+    key = a_run(soak, server)
+    before = len(server.truth_file.read_text().splitlines())
+    first = soak("probe", "run", key, "--repeats", "10", "--into", "probe", "--json")
+    assert first.code == 0, first.err
+    found = json.loads(first.out)
+    (outcome,) = found["outcomes"]
+    truth = [json.loads(line) for line in server.truth_file.read_text().splitlines()[before:]]
+    asked = [one for one in truth if "fault" in one]
+    assert outcome["asked"] == 10 == len(asked)
+    assert outcome["classes"].get("garbage_loop", 0) == sum(one["fault"] == "loop" for one in asked)
+    assert 0 <= outcome["low"] <= outcome["failed"] / 10 <= outcome["high"] <= 1
+    server.kill()
+    server.start()
+    again = soak("probe", "run", key, "--repeats", "10", "--into", "probe", "--json")
+    assert json.loads(again.out)["outcomes"] == found["outcomes"]
+    more = soak("probe", "run", key, "--repeats", "12", "--into", "probe", "--json")
+    assert json.loads(more.out)["outcomes"][0]["asked"] == 12
+    kept = [json.loads(line) for line in (tmp_path / "probe" / "trials.jsonl").read_text().splitlines()]
+    assert [one["repeat"] for one in sorted(kept, key=lambda one: one["repeat"])] == list(range(12))
+
+
+def test_a_plan_sends_nothing(soak: Soak, fake: Fakes) -> None:
+    """`--plan` says how many requests there would be, and the server sees none; a smaller limit is refused first."""
+    server = fake("--rates", "none")
+    key = a_run(soak, server)
+    before = server.truth_file.read_bytes()
+    planned = soak("probe", "run", key, "--repeats", "7", "--plan", "--json")
+    assert planned.code == 0
+    assert json.loads(planned.out)["requests"] == 7
+    refused = soak("probe", "run", key, "--repeats", "7", "--max-requests", "5")
+    assert refused.code == 2
+    assert "no more than 5" in refused.err
+    assert server.truth_file.read_bytes() == before
+
+
+def test_a_killed_probe_goes_on(soak: Soak, begin: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """SIGKILL in the middle loses at most the answer in flight: the next call asks only what is missing."""
+    server = fake("--rates", "none", "--first-chunk-s", "0.2")
+    key = a_run(soak, server)
+    command = begin("probe", "run", key, "--repeats", "8", "--into", "probe")
+    trials = tmp_path / "probe" / "trials.jsonl"
+    wait_until(lambda: trials.exists() and trials.read_bytes().count(b"\n") >= 3, what="three answers")
+    command.signal(signal.SIGKILL)
+    command.wait()
+    before = trials.read_bytes().count(b"\n")
+    assert before < 8
+    assert soak("probe", "run", key, "--repeats", "8", "--into", "probe").code == 0
+    lines = trials.read_text().splitlines()
+    assert sorted(json.loads(line)["repeat"] for line in lines) == list(range(8))
+
+
+def test_wrong_turns_are_told(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """No turn, two turns, an unknown turn and a file that is no turn file: the exit codes and three lines."""
+    server = fake("--rates", "none")
+    a_run(soak, server)
+    (tmp_path / "no.json").write_text('{"name": "x"}')
+    for arguments, code in (
+        ((), 2),
+        (("run", "nothing:0:0"), 2),
+        (("--turn-file", "no.json"), 4),
+        (("--turn-file", "absent.json"), 4),
+        (("absent", "a:0:0"), 7),
+    ):
+        command = soak("probe", *arguments)
+        assert command.code == code, (arguments, command.err)
+        assert command.err.startswith("error: ")
+        assert len(command.err.splitlines()) == 3
