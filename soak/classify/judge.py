@@ -1,5 +1,7 @@
 """One turn's judgement: while it streams, and when it has ended. Live and offline take the same path."""
 
+from math import inf
+
 import msgspec
 
 from soak.classify.calls import call_problems, duplicates
@@ -36,9 +38,14 @@ class TurnJudge:
         self._explanation = Explanation(context)
         self._guard = Guard(self._stream, self._explanation, settings)
 
-    def push(self, chunk: Chunk) -> Signal | None:
-        """Take the next chunk; return a signal when a loop has become certain, at most one per loop."""
-        return self._guard.look() if self._stream.push(chunk) else None
+    def push(self, chunk: Chunk, at: float = -inf) -> Signal | None:
+        """
+        Take the next chunk; return a signal when a loop has become certain, at most one per loop.
+
+        `at` is when the chunk was read, in seconds of any one clock: given, a signal is due at most half a second and
+        the pause between two chunks after the chunk that made the loop certain. It changes no judgement.
+        """
+        return self._guard.look() if self._stream.push(chunk, at) else None
 
     def finish(self, observation: Observation) -> Judgement:
         """

@@ -1,6 +1,7 @@
 """The live state of one answer: trackers over its token ids, or over the pieces of each of its texts."""
 
 from collections.abc import Iterator, Sequence
+from math import inf
 
 from soak.classify.pieces import Cuts, Splitter, distances
 from soak.classify.settings import DEFAULTS, Settings
@@ -9,12 +10,14 @@ from soak.facts import Chunk, Observation
 from soak.facts.finding import Where
 
 # Chunks are held until they weigh so much, since looking at each costs more than the look: 12 for a token id; without
-# ids 8 for the chunk and 1 for each character. It makes 32 tokens: less than a second of any server worth a soak.
+# ids 8 for the chunk and 1 for each character. It makes 32 tokens.
 _BLOCK_WEIGHT = 384
 # While hardly anything repeats (evidence below this share of what makes a loop certain), three times as much is held: a
 # loop that begins meanwhile is not certain before the small blocks are back.
 _CALM_EVIDENCE = 0.05
 _CALM_BLOCKS = 3
+# However little they weigh, chunks are held no longer than this: a slow server must not delay what a person is told.
+HELD_S = 0.5
 _PORTION = 4096
 _PORTION_CHARS = 1 << 14
 _MAX_CALLS = 32
@@ -104,9 +107,14 @@ class Stream:
         bar = min(settings.certain_run_tokens, settings.certain_redundant_tokens)
         self._calm_weight = _BLOCK_WEIGHT * (_CALM_BLOCKS if bar >= DEFAULTS.certain_run_tokens else 1)
         self._block_weight = self._calm_weight
+        self._due = -inf
 
-    def push(self, chunk: Chunk) -> bool:
-        """Take the next chunk; return whether the trackers have moved on, which they do in blocks of some chunks."""
+    def push(self, chunk: Chunk, at: float = -inf) -> bool:
+        """
+        Take the next chunk, read at `at` (seconds of any clock); return whether the trackers have moved on.
+
+        They do so in blocks of some chunks, and with a clock at the latest with the first chunk after `HELD_S`.
+        """
         ids, content = chunk.token_ids, chunk.content
         if self.on_ids:
             self._held.append(chunk)
@@ -117,9 +125,10 @@ class Stream:
             if chunk.reasoning or chunk.tool_calls or ids:
                 self._held.append(chunk)
         self._weight = weight = self._weight + (12 * len(ids) if ids else 8 + len(content or chunk.reasoning))
-        if weight < self._block_weight:
+        if weight < self._block_weight and at <= self._due:
             return False
         self._take()
+        self._due = at + HELD_S
         calm = all(tracker.evidence < _CALM_EVIDENCE for _, tracker in self.trackers())
         self._block_weight = self._calm_weight if calm else _BLOCK_WEIGHT
         return True

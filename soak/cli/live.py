@@ -47,6 +47,8 @@ class LiveView:
     def signal(self, key: TurnKey, signal: Signal) -> None:
         """Show what was noticed in mid-stream, at once."""
         self._note(f"{key} noticed {signal.kind} at token {signal.at_token}: {escape_terminal(signal.text)}", "yellow")
+        if self._live is not None:
+            self._live.refresh()
 
     def ended(self, record: Record) -> None:
         """Count the end of a turn, and show it if it is not ok."""

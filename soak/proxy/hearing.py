@@ -68,6 +68,7 @@ class Hearing:
         )
         self._stream = _OverheardStream(request, self._sink, scrub)
         self._looping = self._deaf = False
+        self._read_at = 0.0
         self._whole: list[bytes] | None = None
         self._whole_bytes = 0
         self._unpacker: Any = None
@@ -189,6 +190,7 @@ class Hearing:
         return unpacked
 
     def _take(self, data: bytes, at: float) -> None:
+        self._read_at = at
         if self._whole is None:
             self._stream.feed(data, at)
             return
@@ -222,7 +224,7 @@ class Hearing:
     def _sink(self, chunk: Chunk) -> bool:
         """Show one chunk to the judge; nothing is ever cut for what it says."""
         try:
-            signal = None if self._deaf else self._judge.push(chunk)
+            signal = None if self._deaf else self._judge.push(chunk, self._read_at)
         except Exception:
             signal, self._deaf = None, True  # `finish` reads the whole answer again, and says so if it crashes too
         if signal is not None:

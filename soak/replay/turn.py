@@ -170,11 +170,12 @@ class TurnRunner:
         while the run drains it is closed, since its class is certain and waiting for its end tells nothing more.
         """
         looping = crashed = False
+        now = self._clock.now
 
         def sink(chunk: Chunk) -> bool:
             nonlocal looping, crashed
             try:
-                signal = None if crashed else judge.push(chunk)
+                signal = None if crashed else judge.push(chunk, now())
             except Exception:
                 signal, crashed = None, True  # `finish` reads the whole answer again, and says so if it crashes too
             if signal is not None:

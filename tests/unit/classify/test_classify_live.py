@@ -58,6 +58,27 @@ def test_a_signal_comes_when_the_loop_is_certain(ids: bool, size: int) -> None:
     assert 0 <= signal.at_token - certain_at <= 64
 
 
+def told_at(chunks: list[Chunk], tokens_per_s: float) -> int:
+    """Return the number of the chunk with which the first signal came, at one token a chunk and so many a second."""
+    judge = TurnJudge(Context())
+    return next(n for n, chunk in enumerate(chunks) if judge.push(chunk, 1000.0 + n / tokens_per_s) is not None)
+
+
+@pytest.mark.parametrize("ids", [True, False])
+def test_a_signal_comes_within_a_second_of_certainty(ids: bool) -> None:
+    """On a server of any speed the signal comes less than a second after the chunk that made the loop certain."""
+    text = honest_prose(random.Random(7), 4000) + SENTENCE * 150
+    tokens = token_ids(text)
+    width = len(text) / len(tokens)
+    chunks = [
+        Chunk(content=text[round(n * width) : round((n + 1) * width)], token_ids=(token,) if ids else ())
+        for n, token in enumerate(tokens)
+    ]
+    certain = told_at(chunks, 0.1)  # every chunk is looked at when it comes
+    for tokens_per_s in (0.5, 1.9, 3, 10, 40, 200, 2000):
+        assert 0 <= told_at(chunks, tokens_per_s) - certain < tokens_per_s
+
+
 def test_honest_text_gives_none() -> None:
     """Ten files of code give no signal."""
     assert signals("".join(library_text(at)[:20_000] for at in range(10)), size=64) == []

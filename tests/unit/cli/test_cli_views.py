@@ -164,6 +164,16 @@ def test_the_live_panel_shows_numbers_and_findings(panel: tuple[LiveView, io.Str
     assert "‮" not in text
 
 
+def test_a_loop_is_on_the_screen_at_once(panel: tuple[LiveView, io.StringIO]) -> None:
+    """What was noticed is drawn when it is told, and does not wait for the next of the four frames a second."""
+    view, screen = panel
+    view.opening(opening(Budget(turns=4), planned=4))
+    view.started(key(0))
+    view.signal(key(0), Signal(kind="loop", at_token=40, certain=True, text="the same line again"))
+    assert "the same line again" in screen.getvalue()
+    view.closing()
+
+
 def steps_shown(*, terminal: bool) -> str:
     """What a view shows of a step that takes 71 seconds and one that never ends."""
     screen = io.StringIO()
