@@ -11,6 +11,7 @@ import typer
 from rich.console import Console
 
 from soak.app.probe.benches import Benches, ProbeOrder, open_benches
+from soak.app.probe.caches import CACHE_KINDS, CacheKind, CacheOrder, plan_caches, probe_caches
 from soak.app.probe.cases import arm_of_run, case_of_file, case_of_run
 from soak.app.probe.repeats import plan_repeats, probe_repeats
 from soak.app.sides import DEFAULT_ARM, ArmSpec, arm_spec
@@ -18,9 +19,11 @@ from soak.cli.door import command, out, say, terminal
 from soak.cli.steps import StepView
 from soak.errors import UsageError
 from soak.facts import Case, ProbePlan, encode
-from soak.report import terminal_probe_plan, terminal_repeats
+from soak.report import terminal_caches, terminal_probe_plan, terminal_repeats
 
 MAX_REQUESTS = 1000
+
+_RESULT_EXIT = {"cache fault": 1, "numerics": 0, "nothing found": 0, "undecided": 3}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +62,16 @@ def probe_command(
         Path | None,
         typer.Option("--into", metavar="DIR", help="Where answers are kept; the same folder again goes on with it."),
     ] = None,
+    cache: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KINDS", help="Does the prefix cache change the answer? salted, aba, reprobe (comma), or all."
+        ),
+    ] = None,
+    prefixes: Annotated[
+        int, typer.Option(min=1, max=1000, help="With --cache: beginnings of the conversation that are probed.")
+    ] = 6,
+    in_flight: Annotated[int, typer.Option(min=1, max=4096, help="With --cache: requests of the load at once.")] = 8,
     plan: Annotated[bool, typer.Option("--plan", help="Say what would be sent, and send nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> int:
@@ -73,12 +86,37 @@ def probe_command(
         api_key=os.environ.get("SOAK_API_KEY") or None,
         tools=case.tool_mode,
     )
-    probing = Probing(
+    probing = _repeats(case, repeats)
+    if cache is not None:
+        probing = _caches(case, CacheOrder(kinds=_kinds(cache), prefixes=prefixes, in_flight=in_flight))
+    return carried_out(probing, order, case, only_plan=plan, as_json=as_json)
+
+
+def _repeats(case: Case, repeats: int) -> Probing:
+    return Probing(
         plan=lambda: plan_repeats(case, repeats),
         act=lambda benches: probe_repeats(case, repeats, benches),
         show=terminal_repeats,
     )
-    return carried_out(probing, order, case, only_plan=plan, as_json=as_json)
+
+
+def _caches(case: Case, order: CacheOrder) -> Probing:
+    return Probing(
+        plan=lambda: plan_caches(case, order),
+        act=lambda benches: probe_caches(case, order, benches),
+        show=terminal_caches,
+        exit_code=lambda found: _RESULT_EXIT[found.result],
+    )
+
+
+def _kinds(text: str) -> tuple[CacheKind, ...]:
+    names = CACHE_KINDS if text == "all" else tuple(part.strip() for part in text.split(","))
+    unknown = [name for name in names if name not in CACHE_KINDS]
+    if unknown:
+        raise UsageError(
+            f"no cache probe {unknown[0]!r}", why=f"there are {', '.join(CACHE_KINDS)}", hint="name some, or all"
+        )
+    return tuple(kind for kind in CACHE_KINDS if kind in names)
 
 
 def carried_out(probing: Probing, order: ProbeOrder, case: Case, *, only_plan: bool, as_json: bool) -> int:

@@ -62,6 +62,7 @@ from soak.facts.finding import (
 from soak.facts.history import Event, Record, RecordOutline, Started
 from soak.facts.key import TurnKey
 from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest
+from soak.facts.nearness import Apart, CacheFound, CacheProbe
 from soak.facts.observation import Attempt, Ending, Logprob, Observation, ObservationOutline, Usage
 from soak.facts.probe import Outcomes, ProbePlan, RepeatsFound
 from soak.facts.sample import EngineSample
@@ -122,6 +123,7 @@ __all__ = [
     "TASK_SCHEMA",
     "VLLM_REPOSITORY",
     "Agent",
+    "Apart",
     "ArmCard",
     "ArmOrder",
     "ArmSummary",
@@ -130,6 +132,8 @@ __all__ = [
     "Budget",
     "Build",
     "BuildFile",
+    "CacheFound",
+    "CacheProbe",
     "Capabilities",
     "CardDifference",
     "CardEntry",

@@ -86,12 +86,14 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     How a case is asked differently; nothing set: as it was.
 
     `sampling` replaces fields of `Sampling`. `salted`: each repeat with a salt of its own, so that nothing of its
-    prompt is cached. `in_flight` repeats are asked at once. `same_seed`: every repeat with the case's own seed; else
-    each has its own, the same in every change, so that changes can be compared repeat by repeat.
+    prompt is cached; `salt`: all with this one, so that they find what was cached under it and nothing else.
+    `in_flight` repeats are asked at once. `same_seed`: every repeat with the case's own seed; else each has its own,
+    the same in every change, so that changes can be compared repeat by repeat.
     """
 
     sampling: dict[str, Any] = {}
     salted: bool = False
+    salt: str | None = None
     in_flight: int = 1
     same_seed: bool = False
     extra_body: dict[str, Any] = {}
@@ -99,7 +101,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def text(self) -> str:
         """What a person reads, such as "salted, temperature=0, 8 in flight"; "as asked" where nothing is changed."""
-        parts = ["salted"] if self.salted else []
+        parts = ["salted"] if self.salted else ["a salt of its own"] if self.salt else []
         parts += [f"{name}={value}" for name, value in (self.sampling | self.extra_body).items()]
         parts += [f"{self.in_flight} in flight"] if self.in_flight > 1 else []
         parts += ["same seed"] if self.same_seed else []

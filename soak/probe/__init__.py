@@ -8,7 +8,38 @@ journals for it. Modules that decide (what to ask next, what the answers mean) a
 
 from soak.probe.allowance import Allowance
 from soak.probe.asking import Ask, Asker, Keep
+from soak.probe.caching import (
+    answered,
+    bar_of,
+    beginning,
+    branch,
+    cache_found,
+    floor_of,
+    prefixes_of,
+    probe_of,
+    probing,
+)
+from soak.probe.nearness import apart
 from soak.probe.outcomes import answer_of, outcomes_of
 from soak.probe.question import body_of, seed_of
 
-__all__ = ["Allowance", "Ask", "Asker", "Keep", "answer_of", "body_of", "outcomes_of", "seed_of"]
+__all__ = [
+    "Allowance",
+    "Ask",
+    "Asker",
+    "Keep",
+    "answer_of",
+    "answered",
+    "apart",
+    "bar_of",
+    "beginning",
+    "body_of",
+    "branch",
+    "cache_found",
+    "floor_of",
+    "outcomes_of",
+    "prefixes_of",
+    "probe_of",
+    "probing",
+    "seed_of",
+]

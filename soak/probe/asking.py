@@ -75,6 +75,14 @@ class Asker:
         """
         return asyncio.run(self._all(asks))
 
+    def together(self, asks: Sequence[Ask], in_flight: int) -> tuple[tuple[Trial, ...], ...]:
+        """
+        Return the trials of each ask, all asks at once, `in_flight` requests of them at a time in the order given.
+
+        Raises `UsageError` before it sends more than the probe may.
+        """
+        return asyncio.run(self._together(asks, in_flight))
+
     def missing(self, ask: Ask) -> int:
         """Return how many requests `ask` would send: those not kept yet."""
         kept = self._keep.trials
@@ -84,17 +92,26 @@ class Asker:
         async with open_client(self.target, "wire") as client:
             return tuple([await self._one(client.exchange, ask) for ask in asks])
 
+    async def _together(self, asks: Sequence[Ask], in_flight: int) -> tuple[tuple[Trial, ...], ...]:
+        self._allowance.take(sum(map(self.missing, asks)))
+        room = asyncio.Semaphore(in_flight)
+        async with open_client(self.target, "wire") as client, asyncio.TaskGroup() as group:
+            tasks = [
+                [group.create_task(self._within(room, client.exchange, ask, repeat)) for repeat in _repeats(ask)]
+                for ask in asks
+            ]
+        return tuple(tuple(task.result() for task in of_ask) for of_ask in tasks)
+
     async def _one(self, exchange: Exchanging, ask: Ask) -> tuple[Trial, ...]:
         self._allowance.take(self.missing(ask))
         room = asyncio.Semaphore(ask.change.in_flight)
-
-        async def within(repeat: int) -> Trial:
-            async with room:
-                return await self._trial(exchange, ask, repeat)
-
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(within(repeat)) for repeat in _repeats(ask)]
+            tasks = [group.create_task(self._within(room, exchange, ask, repeat)) for repeat in _repeats(ask)]
         return tuple(task.result() for task in tasks)
+
+    async def _within(self, room: asyncio.Semaphore, exchange: Exchanging, ask: Ask, repeat: int) -> Trial:
+        async with room:
+            return await self._trial(exchange, ask, repeat)
 
     async def _trial(self, exchange: Exchanging, ask: Ask, repeat: int) -> Trial:
         kept = self._keep.trials.get(self._key(ask, repeat))

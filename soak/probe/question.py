@@ -26,18 +26,17 @@ def body_of(case: Case, change: Change, repeat: int, capabilities: Capabilities)
     """
     Return the JSON of POST /chat/completions for one repeat; raises `UsageError` for a sampling field there is not.
 
-    A salted repeat carries `cache_salt` where the engine is vLLM, so that the prompt's tokens stay the same; elsewhere
-    its salt stands at the head of the system prompt.
+    A salt of the change is sent as `cache_salt` where the engine is vLLM, so that the prompt's tokens stay the same;
+    elsewhere it stands at the head of the system prompt.
     """
     sampling = _changed(case.sampling, change.sampling)
     extra = {**case.extra_body, **change.extra_body}
     salt = case.salt
-    if change.salted:
-        fresh = f"probe {number_from('salt', case.name, case.seed or 0, repeat) % 2**64:016x}"
+    if (wanted := _salt_of(case, change, repeat)) is not None:
         if capabilities.engine == "vllm":
-            extra["cache_salt"] = fresh
+            extra["cache_salt"] = wanted
         else:
-            salt = f"[{fresh}]"
+            salt = f"[{wanted}]"
     return compose(
         case.messages,
         case.tools,
@@ -51,6 +50,12 @@ def body_of(case: Case, change: Change, repeat: int, capabilities: Capabilities)
         logprobs=case.logprobs,
         extra_body=extra,
     )
+
+
+def _salt_of(case: Case, change: Change, repeat: int) -> str | None:
+    if change.salted:
+        return f"probe {number_from('salt', case.name, case.seed or 0, repeat) % 2**64:016x}"
+    return change.salt
 
 
 def _changed(sampling: Sampling, fields: dict[str, Any]) -> Sampling:

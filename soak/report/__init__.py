@@ -13,7 +13,7 @@ from soak.report.corpora import terminal_corpora, terminal_corpus, terminal_epis
 from soak.report.escape import escape_markdown, escape_terminal, printable
 from soak.report.junit import junit_comparison
 from soak.report.plan import terminal_plan
-from soak.report.probe import outcomes_table, terminal_probe_plan, terminal_repeats
+from soak.report.probe import outcomes_table, terminal_caches, terminal_probe_plan, terminal_repeats
 from soak.report.run import terminal_summary
 from soak.report.turn import terminal_turn, terminal_turn_list
 
@@ -26,6 +26,7 @@ __all__ = [
     "markdown_comparison",
     "outcomes_table",
     "printable",
+    "terminal_caches",
     "terminal_comparison",
     "terminal_corpora",
     "terminal_corpus",

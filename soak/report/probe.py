@@ -1,6 +1,6 @@
 """What probes will do and what they found, for the terminal."""
 
-from soak.facts import CLASSES, Outcomes, ProbePlan, RepeatsFound
+from soak.facts import CLASSES, CacheFound, CacheProbe, Outcomes, ProbePlan, RepeatsFound
 from soak.report.escape import one_line
 from soak.report.figures import count
 from soak.report.style import Style
@@ -39,3 +39,25 @@ def outcomes_table(outcomes: tuple[Outcomes, ...]) -> list[str]:
         for one in outcomes
     ]
     return terminal_table(header, rows)
+
+
+def terminal_caches(found: CacheFound, width: int = 100, colour: bool = False) -> str:
+    """Return what the cache probes found: the probes, the noise they are held against, and the sentence."""
+    style = Style(colour)
+    floor = "not known" if found.floor is None else f"{found.floor:.3f}"
+    noise = f"cold against cold: at most {floor} of the probability moved ({count(found.floor_pairs)} pairs);"
+    header = ["probe", "messages", "cached", "moved", "first token", "same tokens", "verdict"]
+    rows = [_cache_row(probe, style) for probe in found.probes]
+    table = terminal_table(header, rows)
+    return "\n".join(
+        [one_line(found.case, width), *table, "", f"{noise} a fault from {found.bar:.2f}", one_line(found.text, 1000)]
+    )
+
+
+def _cache_row(probe: CacheProbe, style: Style) -> list[str]:
+    apart = probe.apart
+    cached = "?" if probe.cached_tokens is None else f"{count(probe.cached_tokens)} of {count(probe.prompt_tokens)}"
+    moved = ["?" if mass is None else f"{mass:.3f}" for mass in (apart.mass, apart.first_mass)]
+    same = "?" if apart.same_tokens is None else "yes" if apart.same_tokens else f"to {apart.diverges_at}"
+    verdict = style.mark(probe.verdict) if probe.verdict == "fault" else probe.verdict
+    return [f"{probe.kind} {one_line(probe.case, 60)}", count(probe.messages), cached, *moved, same, verdict]

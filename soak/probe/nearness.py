@@ -1,0 +1,88 @@
+"""How far two answers to the same question lie apart: pure."""
+
+import math
+from collections.abc import Sequence
+
+from soak.facts import Apart, Logprob, Observation
+
+
+def apart(one: Observation, other: Observation, limit: int = 64) -> Apart:
+    """
+    Return how far two answers lie apart, over at most `limit` tokens up to the first that differs.
+
+    The mass is the total variation distance of the next token's distribution, from below: of a token that one list
+    does not name it is only known that it is no likelier there than the last one named.
+    """
+    same_text = (one.content, one.reasoning) == (other.content, other.reasoning)
+    same_tokens = None
+    if one.token_ids is not None and other.token_ids is not None:
+        same_tokens = one.token_ids == other.token_ids
+    first, second = one.logprobs or (), other.logprobs or ()
+    shared = _shared(first, second, limit)
+    masses = [_mass(first[at], second[at]) for at in range(shared)]
+    diverges = _diverges(first, second, limit)
+    if not masses:
+        return Apart(same_text=same_text, same_tokens=same_tokens)
+    worst = max(range(shared), key=masses.__getitem__)
+    return Apart(
+        same_text=same_text,
+        same_tokens=same_tokens,
+        compared=shared,
+        mass=masses[worst],
+        mass_at=worst,
+        first_mass=masses[0],
+        logprob=_farthest(first[0], second[0]),
+        diverges_at=diverges,
+        gaps=None if diverges is None else (_gap(first, second, diverges), _gap(second, first, diverges)),
+    )
+
+
+def _shared(first: Sequence[Logprob], second: Sequence[Logprob], limit: int) -> int:
+    """Return how many tokens were drawn after the same text: all up to and with the first that differs."""
+    diverges = _diverges(first, second, limit)
+    size = min(len(first), len(second), limit)
+    return size if diverges is None else min(size, diverges + 1)
+
+
+def _diverges(first: Sequence[Logprob], second: Sequence[Logprob], limit: int) -> int | None:
+    for at, (a, b) in enumerate(zip(first[:limit], second[:limit], strict=False)):
+        if a.token != b.token:
+            return at
+    return None
+
+
+def _mass(a: Logprob, b: Logprob) -> float:
+    p, q = _named(a), _named(b)
+    below_p, below_q = min(p.values(), default=1.0), min(q.values(), default=1.0)
+    more = sum(max(0.0, share - q.get(token, below_q)) for token, share in p.items())
+    less = sum(max(0.0, share - p.get(token, below_p)) for token, share in q.items())
+    return min(1.0, max(more, less))  # both are bounds from below of the one distance
+
+
+def _named(drawn: Logprob) -> dict[str, float]:
+    """Return the probabilities of the tokens that a list names; ids that share one text are summed."""
+    shares: dict[str, float] = {}
+    for token, logprob in drawn.top:
+        shares[token] = shares.get(token, 0.0) + _share(logprob)
+    if drawn.token not in shares:
+        shares[drawn.token] = _share(drawn.logprob)
+    return shares
+
+
+def _share(logprob: float) -> float:
+    return math.exp(min(0.0, logprob)) if math.isfinite(logprob) else 0.0
+
+
+def _farthest(a: Logprob, b: Logprob) -> float | None:
+    others = dict(b.top)
+    gaps = [abs(logprob - others[token]) for token, logprob in a.top if token in others]
+    finite = [gap for gap in gaps if math.isfinite(gap)]
+    return max(finite, default=None)
+
+
+def _gap(mine: Sequence[Logprob], theirs: Sequence[Logprob], at: int) -> float | None:
+    """Return by how much my token lies above theirs in my own list."""
+    named = dict(mine[at].top)
+    other = named.get(theirs[at].token)
+    gap = None if other is None else mine[at].logprob - other
+    return gap if gap is not None and math.isfinite(gap) else None
