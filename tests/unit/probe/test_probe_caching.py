@@ -1,0 +1,145 @@
+"""Cache probes: what they ask, and what the answers mean."""
+
+import math
+
+import msgspec
+import pytest
+
+from soak.facts import Case, Change, Logprob, Message, Observation, Sampling, Trial, TurnKey, Usage
+from soak.probe import apart, bar_of, branch, cache_found, floor_of, prefixes_of, probe_of, probing
+
+TALK = tuple(
+    Message(role=role, content=f"{role} {number}")
+    for number, role in enumerate(["system", "user", "assistant", "tool", "assistant", "tool", "assistant", "user"])
+)
+CASE = Case(name="talk", messages=TALK, sampling=Sampling(temperature=1.0, top_p=0.9))
+SURE = {"a": 0.9, "b": 0.1}
+TIE = {"a": 0.51, "b": 0.49}
+BARE = Observation(
+    key=TurnKey(episode="talk", turn=0, pass_=0, arm="a"), started_at=0.0, ending="complete", max_tokens=24, content="x"
+)
+
+
+def answer(*laws: dict[str, float], cached: int | None = 16) -> Observation:
+    """Return an answer that took the likeliest token of each law."""
+    logprobs = []
+    for law in laws:
+        top = tuple(sorted(((token, math.log(share)) for token, share in law.items()), key=lambda one: -one[1]))
+        logprobs.append(Logprob(token=top[0][0], logprob=top[0][1], top=top))
+    return msgspec.structs.replace(
+        BARE,
+        content="".join(one.token for one in logprobs),
+        token_ids=tuple(ord(one.token) for one in logprobs),
+        logprobs=tuple(logprobs),
+        usage=Usage(prompt=100, completion=len(laws), cached=cached),
+    )
+
+
+def trial(observation: Observation) -> Trial:
+    """Return a trial that gave this answer."""
+    return Trial(bench="b", case="c", change=Change(), repeat=0, seed=None, body="", at=0.0, observation=observation)
+
+
+def test_equal_answers_are_not_apart() -> None:
+    """An answer held against itself moves nothing and never diverges."""
+    distance = apart(answer(SURE, TIE), answer(SURE, TIE))
+    assert (distance.mass, distance.logprob, distance.diverges_at) == (0.0, 0.0, None)
+    assert distance.same_text
+    assert distance.same_tokens
+    assert distance.compared == 2
+
+
+def test_the_moved_mass_is_the_total_variation() -> None:
+    """For laws that both lists name wholly the mass is half the sum of differences, at its largest token."""
+    distance = apart(answer(SURE, TIE), answer(SURE, {"b": 0.8, "a": 0.2}))
+    assert distance.mass == pytest.approx(0.31)
+    assert distance.mass_at == 1
+    assert distance.first_mass == 0.0
+    assert distance.diverges_at == 1
+    assert distance.gaps == pytest.approx((math.log(0.51 / 0.49), math.log(4)))
+
+
+def test_after_the_first_difference_nothing_is_compared() -> None:
+    """Tokens drawn after different texts say nothing about each other."""
+    distance = apart(answer(TIE, SURE), answer({"b": 0.51, "a": 0.49}, {"z": 1.0}))
+    assert distance.compared == 1
+    assert distance.mass == pytest.approx(0.02)
+
+
+def test_what_a_list_does_not_name_is_bounded_by_its_last() -> None:
+    """A token that the other list leaves out may be as likely as the last one there: only the rest has surely moved."""
+    distance = apart(answer({"a": 0.6, "b": 0.3}), answer({"a": 0.6, "c": 0.25}))
+    assert distance.mass == pytest.approx(0.05)
+
+
+def test_beginnings_end_where_a_model_answers() -> None:
+    """Each beginning ends before a recorded answer, the whole case is the last, and all share its first messages."""
+    beginnings = prefixes_of(CASE, 10)
+    assert [len(one.messages) for one in beginnings] == [2, 4, 6, 8]
+    assert all(one.messages == TALK[: len(one.messages)] for one in beginnings)
+    assert [len(one.messages) for one in prefixes_of(CASE, 2)] == [4, 8]
+    assert len({one.digest for one in beginnings}) == 4
+
+
+def test_branches_share_the_whole_prompt() -> None:
+    """Branches begin with all of the case and differ from one another."""
+    branches = [branch(CASE, number) for number in range(5)]
+    assert all(one.messages[:8] == TALK for one in branches)
+    assert len({one.messages for one in branches}) == 5
+
+
+def test_a_probe_asks_greedily_and_for_log_probabilities() -> None:
+    """Whatever the case's sampling was, its probe is greedy, short, and asks for the top tokens."""
+    asked = probing(CASE)
+    assert (asked.sampling.temperature, asked.sampling.top_p, asked.logprobs) == (0.0, None, 20)
+    assert asked.sampling.max_tokens <= 32
+
+
+def found(*warm: Observation, cold: Observation, confirmed: bool = False) -> str:
+    """Return the result of probes that gave `warm` where cold answers are all `cold`."""
+    colds = [[trial(cold), trial(cold)]]
+    bar = bar_of(floor_of(colds)[0])
+    probes = [probe_of("salted", CASE, one, cold, bar) for one in warm]
+    return cache_found(CASE, probes, colds, confirmed=confirmed, requests=3).result
+
+
+def test_results() -> None:
+    """Two faults or a confirmed one are a cache fault, a lone one is undecided, rounding numerics, equality nothing."""
+    cold = answer(SURE, TIE)
+    wrong = answer({"x": 0.95, "y": 0.05})
+    nearly = answer(SURE, {"b": 0.52, "a": 0.48})
+    assert found(wrong, wrong, cold=cold) == "cache fault"
+    assert found(wrong, cold, cold=cold, confirmed=True) == "cache fault"
+    assert found(wrong, cold, cold=cold) == "undecided"
+    assert found(nearly, cold, cold=cold) == "numerics"
+    assert found(cold, cold, cold=cold) == "nothing found"
+
+
+def test_probes_that_met_no_cache_show_nothing() -> None:
+    """A server that says that nothing came from the cache has shown neither fault nor health."""
+    assert found(answer(SURE, cached=0), cold=answer(SURE)) == "undecided"
+
+
+def test_noise_raises_the_bar() -> None:
+    """Where cold answers lie apart themselves, a probe must lie three times as far apart."""
+    one, other = answer({"a": 0.7, "b": 0.3}), answer({"a": 0.5, "b": 0.5})
+    floor, pairs = floor_of([[trial(one), trial(other)]])
+    assert (floor, pairs) == (pytest.approx(0.2), 1)
+    assert bar_of(floor) == pytest.approx(0.6)
+    assert bar_of(None) == bar_of(0.0) == 0.25
+
+
+def test_without_log_probabilities_a_difference_is_untold() -> None:
+    """Other words without log probabilities may be rounding or a fault; equal words are equal."""
+    assert probe_of("aba", CASE, BARE, msgspec.structs.replace(BARE, content="y"), 0.25).verdict == "untold"
+    assert probe_of("aba", CASE, BARE, BARE, 0.25).verdict == "same"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf"), 5.0])
+def test_hostile_numbers_are_bounded(value: float) -> None:
+    """NaN, infinities and positive log probabilities never give a mass outside 0 to 1."""
+    odd = Logprob(token="a", logprob=value, top=(("a", value), ("b", value)))
+    fine = Logprob(token="a", logprob=-0.1, top=(("a", -0.1),))
+    mass = apart(msgspec.structs.replace(BARE, logprobs=(odd,)), msgspec.structs.replace(BARE, logprobs=(fine,))).mass
+    assert mass is not None
+    assert 0.0 <= mass <= 1.0
