@@ -29,6 +29,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--context", type=int, default=131_072)
     parser.add_argument("--speculation", choices=("on", "off", "stuck"), default="on")
     parser.add_argument("--prefix-cache", choices=("on", "off", "stuck"), default="on")
+    parser.add_argument("--stale-from", type=int, help="cached tokens from which an answer is another one")
     parser.add_argument("--no-native-tools", action="store_true")
     parser.add_argument("--no-token-ids", action="store_true")
     parser.add_argument("--key", help="the API key asked for")
@@ -82,6 +83,7 @@ async def main() -> None:
         context_tokens=args.context,
         speculation=args.speculation,
         prefix_cache=args.prefix_cache,
+        stale_from=args.stale_from,
         native_tools=not args.no_native_tools,
         token_ids=not args.no_token_ids,
         requires_key=args.key,

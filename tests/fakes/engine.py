@@ -17,7 +17,8 @@ class FakeEngine:
 
     `speculation` on: counters move; stuck: exported but never moving; off: not exported. `prefix_cache` likewise
     (off: the configuration says so). `requires_key` is the API key asked for. `native_tools` False answers 400 to
-    requests with tools. `template_ignores_tools` leaves tools out of the token count.
+    requests with tools. `template_ignores_tools` leaves tools out of the token count. `stale_from`: a request with so
+    many cached tokens or more is answered as another would be.
     """
 
     model: str = "fake-model"
@@ -33,6 +34,7 @@ class FakeEngine:
     tokenize: bool = True
     more_models: tuple[str, ...] = ()
     num_speculative_tokens: int = 3
+    stale_from: int | None = None
     started_at: float = 0.0
     running: int = 0
     prompt_tokens: int = 0
@@ -62,7 +64,7 @@ class FakeEngine:
     def admit(self, body: dict[str, Any]) -> tuple[int, int]:
         """Count a request in; return its prompt tokens and how many of them the prefix cache held."""
         total = self._tools_count(body)
-        digest = hashlib.sha256(json.dumps(body.get("tools")).encode())
+        digest = hashlib.sha256(json.dumps([body.get("tools"), body.get("cache_salt")]).encode())
         cached = 0
         for message in _messages(body):
             digest.update(_text(message).encode("utf-8", "replace") + b"\0")

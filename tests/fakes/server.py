@@ -147,6 +147,8 @@ class FakeServer:
         digest = hashlib.sha256(identity).hexdigest()
         attempt = self._attempts[digest] = self._attempts.get(digest, 0) + 1
         prompt, cached = self.engine.admit(body)
+        if self.engine.stale_from is not None and cached >= self.engine.stale_from:
+            digest = hashlib.sha256(f"stale {digest}".encode()).hexdigest()
         style = self._style_for(body, digest, prompt, cached)
         ordinal, self._ordinal = self._ordinal, self._ordinal + 1
         rng = random.Random(f"{self.seed}:{digest}")

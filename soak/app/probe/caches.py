@@ -23,7 +23,8 @@ from soak.probe import Ask, answered, bar_of, beginning, branch, cache_found, fl
 CacheKind = Literal["salted", "aba", "reprobe"]
 CACHE_KINDS: tuple[CacheKind, ...] = get_args(CacheKind)
 
-_COLD = Change(salted=True)
+_COLD = Change(salted=True, same_seed=True)
+_AS_ASKED = Change(same_seed=True)
 _COLD_REPEATS = 2
 _LOAD_BRANCHES = 3
 _PROBE_BRANCHES = 2
@@ -143,7 +144,7 @@ class _Session:
         pairs = []
         for case in beginnings:
             cold = self._cold_of(case)
-            (warm,) = self._sent(Ask(case=case, repeats=2, first=2 * round_))
+            (warm,) = self._sent(Ask(case=case, change=_AS_ASKED, repeats=2, first=2 * round_))
             pairs.append(_Pair("salted", case, warm[1], cold[0]))
         return pairs
 
@@ -154,9 +155,9 @@ class _Session:
             others = load[at :: len(beginnings)]
             unit = self._unit(f"aba {case.name} {round_}", partial(_aba_asks, case, others))
             cold = self._cold_of(case)
-            self._sent(Ask(case=case, change=Change(salt=unit), repeats=2))
-            self._loaded([Ask(case=one, change=Change(salt=unit)) for one in others])
-            (after,) = self._sent(Ask(case=case, change=Change(salt=unit), first=2))
+            self._sent(Ask(case=case, change=Change(salt=unit, same_seed=True), repeats=2))
+            self._loaded([Ask(case=one, change=Change(salt=unit, same_seed=True)) for one in others])
+            (after,) = self._sent(Ask(case=case, change=Change(salt=unit, same_seed=True), first=2))
             pairs.append(_Pair("aba", case, after[0], cold[0]))
         return pairs
 
@@ -164,7 +165,7 @@ class _Session:
         load = [branch(case, number) for number in range(_LOAD_BRANCHES) for case in beginnings]
         probes = [branch(case, 10 + 7 * number) for case in beginnings for number in range(_PROBE_BRANCHES)]
         unit = self._unit(f"reprobe {round_}", partial(_asks_of, (*beginnings, *load, *probes)))
-        change = Change(salt=unit)
+        change = Change(salt=unit, same_seed=True)
         self._sent(*(Ask(case=one, change=change) for one in beginnings))
         self._loaded([Ask(case=one, change=change) for one in load])
         warm = self._sent(*(Ask(case=one, change=change) for one in probes))
@@ -207,11 +208,11 @@ class _Pair:
 
 
 def _aba_asks(case: Case, others: Sequence[Case], salt: str) -> list[Ask]:
-    return [Ask(case=case, change=Change(salt=salt), repeats=3), *_asks_of(others, salt)]
+    return [Ask(case=case, change=Change(salt=salt, same_seed=True), repeats=3), *_asks_of(others, salt)]
 
 
 def _asks_of(cases: Sequence[Case], salt: str) -> list[Ask]:
-    return [Ask(case=case, change=Change(salt=salt)) for case in cases]
+    return [Ask(case=case, change=Change(salt=salt, same_seed=True)) for case in cases]
 
 
 def _answers(trials: tuple[tuple[Trial, ...], ...]) -> tuple[tuple[Trial, ...], ...]:
