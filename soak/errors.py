@@ -12,6 +12,7 @@ Every error `soak` tells a person about: one tree, each with an exit code and th
     │   ├── TargetError           a given URL: unreachable, refuses, or is not OpenAI-compatible
     │   └── LaunchError           a build of our own: cannot be made, started or kept alive
     ├── SandboxError          5   commands of a model cannot be run shut away here
+    ├── NotReproducedError    3   a failure did not come about again often enough to be promised
     └── RunFolderError        7   a run folder is damaged, not a run, or not the one to resume
 
 An operating error never shows a traceback; it prints *what* happened, *why*, and *what to do*.
@@ -94,6 +95,12 @@ class SandboxError(SoakError):
     """Commands of a model cannot be run shut away on this machine, so they are not run at all."""
 
     exit_code = 5
+
+
+class NotReproducedError(SoakError):
+    """A failure did not come about again often enough to be promised to others."""
+
+    exit_code = 3
 
 
 class RunFolderError(SoakError):

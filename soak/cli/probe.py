@@ -1,8 +1,8 @@
-"""`soak probe`: one turn asked again, to find out what it needs to fail."""
+"""`soak probe` and `soak repro`: one turn asked again, to find out what it needs to fail, and to show it to others."""
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,12 +14,14 @@ from soak.app.probe.benches import Benches, ProbeOrder, open_benches
 from soak.app.probe.caches import CACHE_KINDS, CacheKind, CacheOrder, plan_caches, probe_caches
 from soak.app.probe.cases import arm_of_run, case_of_file, case_of_run
 from soak.app.probe.repeats import plan_repeats, probe_repeats
+from soak.app.probe.repro import make_repro, plan_repro
+from soak.app.probe.shrink import ShrinkOrder, plan_shrink, probe_shrink
 from soak.app.sides import DEFAULT_ARM, ArmSpec, arm_spec
 from soak.cli.door import command, out, say, terminal
 from soak.cli.steps import StepView
 from soak.errors import UsageError
 from soak.facts import Case, ProbePlan, encode
-from soak.report import terminal_caches, terminal_probe_plan, terminal_repeats
+from soak.report import terminal_caches, terminal_probe_plan, terminal_repeats, terminal_repro, terminal_shrink
 
 MAX_REQUESTS = 1000
 
@@ -37,8 +39,9 @@ class Probing:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the command of this module."""
+    """Add the commands of this module."""
     app.command("probe", epilog="Example: soak probe runs/mine smoke-1:2:0 --repeats 20")(command(probe_command))
+    app.command("repro", epilog="Example: soak repro runs/mine smoke-1:2:0 -o loop.zip")(command(repro_command))
 
 
 def probe_command(
@@ -72,6 +75,10 @@ def probe_command(
         int, typer.Option(min=1, max=1000, help="With --cache: beginnings of the conversation that are probed.")
     ] = 6,
     in_flight: Annotated[int, typer.Option(min=1, max=4096, help="With --cache: requests of the load at once.")] = 8,
+    shrink: Annotated[
+        bool, typer.Option("--shrink", help="Find the smallest conversation that still fails as often.")
+    ] = False,
+    budget: Annotated[int, typer.Option(min=1, help="With --shrink: requests that all steps may take.")] = 400,
     plan: Annotated[bool, typer.Option("--plan", help="Say what would be sent, and send nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> int:
@@ -89,7 +96,62 @@ def probe_command(
     probing = _repeats(case, repeats)
     if cache is not None:
         probing = _caches(case, CacheOrder(kinds=_kinds(cache), prefixes=prefixes, in_flight=in_flight))
-    return carried_out(probing, order, case, only_plan=plan, as_json=as_json)
+    if shrink:
+        probing = _shrinking((case,), ShrinkOrder(repeats=repeats, budget=budget), order.folder)
+    return carried_out(probing, order, (case,), only_plan=plan, as_json=as_json)
+
+
+def repro_command(
+    run_dir: Annotated[Path | None, typer.Argument(metavar="RUN", help="The run folder the turns are in.")] = None,
+    turns: Annotated[
+        list[str] | None, typer.Argument(metavar="TURN…", help="Keys of turns; several are asked together.")
+    ] = None,
+    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.zip", help="Where the bundle goes.")] = Path(
+        "repro.zip"
+    ),
+    turn_file: Annotated[
+        list[Path] | None,
+        typer.Option("--turn-file", metavar="FILE", help="A turn file, in place of RUN and TURN. Repeatable."),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="URL or build to ask; default: what the turn was asked on, or SOAK_TARGET.")
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Model name; default: the only one the server lists.")] = None,
+    repeats: Annotated[int, typer.Option(min=2, max=10_000, help="Rounds the bundle counts and promises.")] = 20,
+    in_flight: Annotated[int, typer.Option(min=1, max=4096, help="Requests at once.")] = 1,
+    shrink: Annotated[bool, typer.Option(help="Make the conversation as small as it still fails.")] = True,
+    budget: Annotated[int, typer.Option(min=1, help="Requests that all steps of shrinking may take.")] = 400,
+    max_requests: Annotated[int, typer.Option(min=1, help="Never send more than this.")] = MAX_REQUESTS,
+    into: Annotated[
+        Path | None,
+        typer.Option("--into", metavar="DIR", help="Where answers are kept; the same folder again goes on with it."),
+    ] = None,
+    plan: Annotated[bool, typer.Option("--plan", help="Say what would be sent, and send nothing.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
+) -> int:
+    """Make a bundle that shows a failure with nothing but Python: python reproduce.py URL."""
+    cases = _cases(run_dir, turns or [], turn_file or [])
+    order = ProbeOrder(
+        target=_target(target, run_dir, turns[0] if turns else None, cases[0]),
+        folder=into or new_probe_folder(),
+        max_requests=max_requests,
+        model=model,
+        api_key=os.environ.get("SOAK_API_KEY") or None,
+        tools=cases[0].tool_mode,
+    )
+    wanted = ShrinkOrder(repeats=repeats, budget=budget, in_flight=in_flight)
+    probing = Probing(
+        plan=lambda: plan_repro(cases, wanted, shrinking=shrink),
+        act=lambda benches: make_repro(cases, wanted, benches, output, shrinking=shrink),
+        show=terminal_repro,
+    )
+    return carried_out(probing, order, cases, only_plan=plan, as_json=as_json)
+
+
+def _cases(run_dir: Path | None, turns: list[str], turn_files: list[Path]) -> tuple[Case, ...]:
+    if turn_files and run_dir is None:
+        return tuple(map(case_of_file, turn_files))
+    return tuple(_case(run_dir, turn, None) for turn in turns) or (_case(run_dir, None, None),)
 
 
 def _repeats(case: Case, repeats: int) -> Probing:
@@ -97,6 +159,14 @@ def _repeats(case: Case, repeats: int) -> Probing:
         plan=lambda: plan_repeats(case, repeats),
         act=lambda benches: probe_repeats(case, repeats, benches),
         show=terminal_repeats,
+    )
+
+
+def _shrinking(cases: Sequence[Case], order: ShrinkOrder, folder: Path) -> Probing:
+    return Probing(
+        plan=lambda: plan_shrink(cases, order),
+        act=lambda benches: probe_shrink(cases, order, benches, folder),
+        show=terminal_shrink,
     )
 
 
@@ -119,14 +189,14 @@ def _kinds(text: str) -> tuple[CacheKind, ...]:
     return tuple(kind for kind in CACHE_KINDS if kind in names)
 
 
-def carried_out(probing: Probing, order: ProbeOrder, case: Case, *, only_plan: bool, as_json: bool) -> int:
+def carried_out(probing: Probing, order: ProbeOrder, cases: Sequence[Case], *, only_plan: bool, as_json: bool) -> int:
     """Say what will be sent; unless only that was asked, do it and print the result; return the exit code."""
     planned = probing.plan()
     if only_plan:
         out(encode(planned).decode() if as_json else terminal_probe_plan(planned))
         return 0
     say(terminal_probe_plan(planned))
-    if not case.exact:
+    if not all(case.exact for case in cases):
         say("note: the request cannot be made again to the letter; it is asked as nearly as it can be")
     if planned.requests - planned.kept > order.max_requests:
         raise UsageError(

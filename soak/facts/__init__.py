@@ -65,6 +65,7 @@ from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest
 from soak.facts.nearness import Apart, CacheFound, CacheProbe
 from soak.facts.observation import Attempt, Ending, Logprob, Observation, ObservationOutline, Usage
 from soak.facts.probe import Outcomes, ProbePlan, RepeatsFound
+from soak.facts.repro import Promise, ReproFound, ShrinkFound, ShrinkStep, Size
 from soak.facts.sample import EngineSample
 from soak.facts.scenario import (
     CARRIED_ON,
@@ -188,17 +189,22 @@ __all__ = [
     "PlanCard",
     "PrefixCache",
     "ProbePlan",
+    "Promise",
     "QuantileEstimate",
     "Quantiles",
     "Rate",
     "Record",
     "RecordOutline",
     "RepeatsFound",
+    "ReproFound",
     "Retries",
     "Sampling",
     "Sandbox",
     "Scenario",
+    "ShrinkFound",
+    "ShrinkStep",
     "Signal",
+    "Size",
     "Speculation",
     "Spread",
     "Started",

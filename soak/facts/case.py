@@ -88,7 +88,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `sampling` replaces fields of `Sampling`. `salted`: each repeat with a salt of its own, so that nothing of its
     prompt is cached; `salt`: all with this one, so that they find what was cached under it and nothing else.
     `in_flight` repeats are asked at once. `same_seed`: every repeat with the case's own seed; else each has its own,
-    the same in every change, so that changes can be compared repeat by repeat.
+    the same in every change, so that changes can be compared repeat by repeat. `among`: what else was asked at the same
+    time, by a digest of it.
     """
 
     sampling: dict[str, Any] = {}
@@ -96,6 +97,7 @@ class Change(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     salt: str | None = None
     in_flight: int = 1
     same_seed: bool = False
+    among: str = ""
     extra_body: dict[str, Any] = {}
 
     @property

@@ -8,6 +8,7 @@ journals for it. Modules that decide (what to ask next, what the answers mean) a
 
 from soak.probe.allowance import Allowance
 from soak.probe.asking import Ask, Asker, Keep
+from soak.probe.bundling import bundle_files, change_of, class_of, promise_of
 from soak.probe.caching import (
     answered,
     bar_of,
@@ -22,11 +23,14 @@ from soak.probe.caching import (
 from soak.probe.nearness import apart
 from soak.probe.outcomes import answer_of, outcomes_of
 from soak.probe.question import body_of, seed_of
+from soak.probe.shrinking import STEP_ROUNDS, Form, groups_of, rate_test_for, smaller
 
 __all__ = [
+    "STEP_ROUNDS",
     "Allowance",
     "Ask",
     "Asker",
+    "Form",
     "Keep",
     "answer_of",
     "answered",
@@ -35,11 +39,18 @@ __all__ = [
     "beginning",
     "body_of",
     "branch",
+    "bundle_files",
     "cache_found",
+    "change_of",
+    "class_of",
     "floor_of",
+    "groups_of",
     "outcomes_of",
     "prefixes_of",
     "probe_of",
     "probing",
+    "promise_of",
+    "rate_test_for",
     "seed_of",
+    "smaller",
 ]

@@ -77,7 +77,9 @@ class Asker:
 
     def together(self, asks: Sequence[Ask], in_flight: int) -> tuple[tuple[Trial, ...], ...]:
         """
-        Return the trials of each ask, all asks at once, `in_flight` requests of them at a time in the order given.
+        Return the trials of each ask, all asks at once, `in_flight` requests at a time.
+
+        First the first repeat of every ask in the order given, then the second of every one, and so on.
 
         Raises `UsageError` before it sends more than the probe may.
         """
@@ -96,11 +98,13 @@ class Asker:
         self._allowance.take(sum(map(self.missing, asks)))
         room = asyncio.Semaphore(in_flight)
         async with open_client(self.target, "wire") as client, asyncio.TaskGroup() as group:
-            tasks = [
-                [group.create_task(self._within(room, client.exchange, ask, repeat)) for repeat in _repeats(ask)]
-                for ask in asks
-            ]
-        return tuple(tuple(task.result() for task in of_ask) for of_ask in tasks)
+            tasks = {
+                (at, repeat): group.create_task(self._within(room, client.exchange, ask, repeat))
+                for number in range(max((ask.repeats for ask in asks), default=0))
+                for at, ask in enumerate(asks)
+                for repeat in _repeats(ask)[number : number + 1]
+            }
+        return tuple(tuple(tasks[at, repeat].result() for repeat in _repeats(ask)) for at, ask in enumerate(asks))
 
     async def _one(self, exchange: Exchanging, ask: Ask) -> tuple[Trial, ...]:
         self._allowance.take(self.missing(ask))

@@ -13,7 +13,14 @@ from soak.report.corpora import terminal_corpora, terminal_corpus, terminal_epis
 from soak.report.escape import escape_markdown, escape_terminal, printable
 from soak.report.junit import junit_comparison
 from soak.report.plan import terminal_plan
-from soak.report.probe import outcomes_table, terminal_caches, terminal_probe_plan, terminal_repeats
+from soak.report.probe import (
+    outcomes_table,
+    terminal_caches,
+    terminal_probe_plan,
+    terminal_repeats,
+    terminal_repro,
+    terminal_shrink,
+)
 from soak.report.run import terminal_summary
 from soak.report.turn import terminal_turn, terminal_turn_list
 
@@ -35,6 +42,8 @@ __all__ = [
     "terminal_plan",
     "terminal_probe_plan",
     "terminal_repeats",
+    "terminal_repro",
+    "terminal_shrink",
     "terminal_summary",
     "terminal_turn",
     "terminal_turn_list",

@@ -1,6 +1,6 @@
 """What probes will do and what they found, for the terminal."""
 
-from soak.facts import CLASSES, CacheFound, CacheProbe, Outcomes, ProbePlan, RepeatsFound
+from soak.facts import CLASSES, CacheFound, CacheProbe, Outcomes, ProbePlan, RepeatsFound, ReproFound, ShrinkFound
 from soak.report.escape import one_line
 from soak.report.figures import count
 from soak.report.style import Style
@@ -61,3 +61,34 @@ def _cache_row(probe: CacheProbe, style: Style) -> list[str]:
     same = "?" if apart.same_tokens is None else "yes" if apart.same_tokens else f"to {apart.diverges_at}"
     verdict = style.mark(probe.verdict) if probe.verdict == "fault" else probe.verdict
     return [f"{probe.kind} {one_line(probe.case, 60)}", count(probe.messages), cached, *moved, same, verdict]
+
+
+def terminal_shrink(found: ShrinkFound, width: int = 100, colour: bool = False) -> str:
+    """Return what shrinking a failure came to: each step, and the smallest form."""
+    style = Style(colour)
+    what = style.turn_class(found.failure) if found.failure else "any failure"
+    header = ["tried", "failed", "rounds", "kept"]
+    rows = [
+        [one_line(step.text, 80), count(step.failed), count(step.rounds), _kept(step.kept, step.decided)]
+        for step in found.steps
+    ]
+    table = terminal_table(header, rows) if rows else []
+    files = [f"the smallest form: {one_line(', '.join(found.files), 400)}"] if found.files else []
+    return "\n".join([f"{one_line(found.case, width)}: {what}", *table, "", one_line(found.text, 1000), *files])
+
+
+def _kept(kept: bool, decided: bool) -> str:
+    return "yes" if kept else "no" if decided else "undecided"
+
+
+def terminal_repro(found: ReproFound, width: int = 100, colour: bool = False) -> str:
+    """Return where a bundle is, and what it promises."""
+    promise = found.promise
+    lines = terminal_shrink(found.shrink, width, colour).splitlines() if found.shrink else []
+    told = (
+        f"{found.file}: {Style(colour).turn_class(promise.failure)} in {promise.failed} of {promise.asked} answers;"
+        f" of {promise.repeats} rounds expect {promise.low} to {promise.high}"
+    )
+    agrees = f"its plain checker agrees with soak on {promise.checker_agrees} of {promise.checked} answers"
+    use = "unpack it, and: python reproduce.py http://host:8000"
+    return "\n".join([*lines, *([""] if lines else []), told, agrees, use])

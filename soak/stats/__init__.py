@@ -45,12 +45,14 @@ from soak.stats.power import (
 )
 from soak.stats.quantiles import QuantileLimits, quantile, quantile_limits, quantiles_limits
 from soak.stats.randomised import permuted_difference, sign_flip_sums
+from soak.stats.rate_test import RateTest
 from soak.stats.rates import (
     Interval,
     PairedCounts,
     clopper_pearson,
     newcombe_paired,
     newcombe_unpaired,
+    prediction,
     ratio_conditional,
     ratio_score,
     upper_bound,
@@ -77,6 +79,7 @@ __all__ = [
     "PairedTest",
     "PairedTurns",
     "QuantileLimits",
+    "RateTest",
     "RatioEstimate",
     "TrendEstimate",
     "adjacency_p",
@@ -111,6 +114,7 @@ __all__ = [
     "paired_test",
     "permuted_difference",
     "power_paired",
+    "prediction",
     "quantile",
     "quantile_limits",
     "quantiles_limits",

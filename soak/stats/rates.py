@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from scipy import special
+from scipy import special, stats
 
 
 class Interval(NamedTuple):
@@ -205,3 +205,15 @@ def ratio_conditional(
         return None
     low, high = (value / (1 - value) * n1 / n2 if value < 1 else math.inf for value in share)
     return Interval(low, high)
+
+
+def prediction(events: int, turns: int, further: int, confidence: float = 0.95) -> tuple[int, int]:
+    """
+    Return between how many and how many of `further` turns will be events, after `events` of `turns` were.
+
+    Beta-binomial with Jeffreys' prior Beta(1/2, 1/2) (Brown, Cai & DasGupta, Stat. Sci. 16 (2001) 101, for the
+    interval; its predictive distribution for counts to come).
+    """
+    law = stats.betabinom(further, events + 0.5, turns - events + 0.5)
+    outside = (1 - confidence) / 2
+    return int(law.ppf(outside)), int(law.ppf(1 - outside))

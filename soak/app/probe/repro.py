@@ -1,0 +1,105 @@
+"""`soak repro`: a bundle that shows a failure to a maintainer who has nothing but Python."""
+
+import tempfile
+import zipfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from soak import __version__
+from soak.app.probe.benches import Benches
+from soak.app.probe.shrink import ShrinkOrder, Shrunk, asked, found_of, plan_shrink, shrink
+from soak.app.reporting import refuse_unwritable
+from soak.errors import NotReproducedError, UsageError
+from soak.facts import Case, ProbePlan, ReproFound, TurnClass
+from soak.probe import Form, bundle_files, class_of, promise_of
+
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # a bundle of the same answers is the same bytes
+
+
+def plan_repro(cases: Sequence[Case], order: ShrinkOrder, *, shrinking: bool) -> ProbePlan:
+    """Return what making a bundle will send at most: shrinking, and the rounds that the bundle promises from."""
+    requests = order.repeats * len(cases) + (order.budget + order.repeats * len(cases) if shrinking else 0)
+    return ProbePlan(
+        probe="repro",
+        case=plan_shrink(cases, order).case,
+        requests=requests,
+        output_tokens=requests * max(case.sampling.max_tokens for case in cases),
+        servers=("as built",),
+    )
+
+
+def make_repro(
+    cases: Sequence[Case], order: ShrinkOrder, benches: Benches, path: Path, *, shrinking: bool
+) -> ReproFound:
+    """
+    Shrink the turns while they still fail, ask the smallest form once more, and write the bundle to `path`.
+
+    Raises `NotReproducedError` where it did not fail at least twice: a bundle must show what it promises.
+    """
+    refuse_unwritable(path)
+    before = Form(cases=tuple(cases), in_flight=order.in_flight)
+    with benches.open() as bench:
+        shrunk = shrink(before, order, bench.asker) if shrinking else Shrunk(form=before, failure=None)
+        # Fresh rounds: those by which the form was chosen would flatter it.
+        first = 0 if shrunk.form == before and not shrunk.steps else 1000
+        trials = asked(bench.asker, shrunk.form, order.repeats, first)
+        shrunk.requests += order.repeats * len(shrunk.form.cases) if first or not shrinking else 0
+        failure = _failure(cases, shrunk, [class_of(trial) for of_case in trials for trial in of_case])
+        card = bench.side.card
+        promise = promise_of(shrunk.form, trials, failure, repeats=order.repeats, soak_version=__version__)
+        if promise.failed < 2:
+            raise NotReproducedError(
+                f"{failure} came in {promise.failed} of {promise.asked} answers",
+                why="a bundle must show what it promises",
+                hint="ask more often with --repeats, or on the build the turn failed on with --target",
+            )
+        files = bundle_files(
+            shrunk.form,
+            trials,
+            failure,
+            card,
+            bench.side.capabilities,
+            repeats=order.repeats,
+            soak_version=__version__,
+        )
+    write_bundle(path, files)
+    return ReproFound(file=str(path), promise=promise, shrink=found_of(before, shrunk) if shrinking else None)
+
+
+def _failure(cases: Sequence[Case], shrunk: Shrunk, classes: Sequence[TurnClass]) -> TurnClass:
+    """Return the class the bundle shows: that of the turns when first asked, else the most frequent failure now."""
+    if shrunk.failure is not None:
+        return shrunk.failure
+    first = {case.judgement.class_ for case in cases if case.judgement} - {"ok"}
+    if len(first) == 1:
+        return first.pop()
+    bad = Counter(name for name in classes if name != "ok").most_common(1)
+    return bad[0][0] if bad else "error"
+
+
+def write_bundle(path: Path, files: Mapping[str, bytes]) -> None:
+    """Write the zip, whole or not at all, in one folder named after it; raises `UsageError` if it cannot be written."""
+    try:
+        with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name[:80]}.", delete=False) as file:
+            made = Path(file.name)
+            try:
+                with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as bundle:
+                    for name, data in files.items():
+                        bundle.writestr(_entry(f"{path.stem}/{name}"), data)
+                made.chmod(0o644)
+                made.replace(path)
+            except BaseException:
+                made.unlink(missing_ok=True)
+                raise
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written", why=error.strerror or str(error), hint="give a file in a folder you may write"
+        ) from error
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name, _EPOCH)
+    info.external_attr = 0o644 << 16
+    info.compress_type = zipfile.ZIP_DEFLATED
+    return info

@@ -1,0 +1,171 @@
+"""`soak probe --shrink`: the smallest conversation that still fails, found with a budget of requests."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from soak.app.probe.benches import Benches
+from soak.app.reporting import write_file
+from soak.facts import Case, ProbePlan, ShrinkFound, ShrinkStep, Size, Trial, TurnClass, digest_of, encode
+from soak.probe import STEP_ROUNDS, Ask, Asker, Form, change_of, class_of, rate_test_for, smaller
+from soak.stats import RateTest
+
+_BATCH = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShrinkOrder:
+    """How many rounds measure the failure first, and how many requests all steps together may take."""
+
+    repeats: int = 20
+    budget: int = 400
+    in_flight: int = 1
+
+
+@dataclass
+class Shrunk:
+    """The smallest form so far, how often it failed, and the steps that led to it."""
+
+    form: Form
+    failure: TurnClass | None
+    failed: int = 0
+    rounds: int = 0
+    first_failed: int = 0
+    first_rounds: int = 0
+    steps: list[ShrinkStep] = field(default_factory=list)
+    requests: int = 0
+    why_ended: str = ""
+
+
+def plan_shrink(cases: Sequence[Case], order: ShrinkOrder) -> ProbePlan:
+    """Return what shrinking will send at most."""
+    requests = order.repeats * len(cases) + order.budget
+    return ProbePlan(
+        probe="shrink",
+        case=", ".join(case.name for case in cases),
+        requests=requests,
+        output_tokens=requests * max(case.sampling.max_tokens for case in cases),
+        servers=("as built",),
+    )
+
+
+def probe_shrink(cases: Sequence[Case], order: ShrinkOrder, benches: Benches, folder: Path) -> ShrinkFound:
+    """Return what shrinking came to, with the smallest form written as turn files into `folder`."""
+    with benches.open() as bench:
+        before = Form(cases=tuple(cases), in_flight=order.in_flight)
+        shrunk = shrink(before, order, bench.asker)
+    files = tuple(_written(folder, number, case) for number, case in enumerate(shrunk.form.cases))
+    return found_of(before, shrunk, files)
+
+
+def found_of(before: Form, shrunk: Shrunk, files: tuple[str, ...] = ()) -> ShrinkFound:
+    """Return what shrinking came to, as a fact."""
+    return ShrinkFound(
+        case=", ".join(case.name for case in before.cases),
+        failure=shrunk.failure,
+        before=size_of(before),
+        after=size_of(shrunk.form),
+        first_failed=shrunk.first_failed,
+        first_rounds=shrunk.first_rounds,
+        last_failed=shrunk.failed,
+        last_rounds=shrunk.rounds,
+        steps=tuple(shrunk.steps),
+        requests=shrunk.requests,
+        files=files,
+        text=_text(before, shrunk),
+    )
+
+
+def shrink(form: Form, order: ShrinkOrder, asker: Asker) -> Shrunk:
+    """Return the smallest form that was found to fail still, asking no more than the budget."""
+    shrunk = Shrunk(form=form, failure=_failure(form))
+    shrunk.failed, shrunk.rounds = _rounds(asker, form, shrunk, order.repeats)
+    shrunk.first_failed, shrunk.first_rounds = shrunk.failed, shrunk.rounds
+    test = rate_test_for(shrunk.failed, shrunk.rounds)
+    if test is None:
+        shrunk.why_ended = "it fails too seldom to tell smaller forms from it: ask more often with --repeats"
+        return shrunk
+    limit = shrunk.requests + order.budget
+    refused: set[str] = set()
+    while (kept := _next(shrunk, asker, test, limit, refused)) is not None:
+        shrunk.form = kept
+    shrunk.why_ended = shrunk.why_ended or "nothing smaller fails as often"
+    return shrunk
+
+
+def _next(shrunk: Shrunk, asker: Asker, test: RateTest, limit: int, refused: set[str]) -> Form | None:
+    """Return the first smaller form that still fails; None where there is none or the budget is used up."""
+    for text, form in smaller(shrunk.form):
+        if digest_of(form) in refused or form.size >= shrunk.form.size:
+            continue
+        step = _tried(text, form, shrunk, asker, test, limit)
+        if step is None:
+            shrunk.why_ended = "the budget of requests is used up"
+            return None
+        shrunk.steps.append(step)
+        if step.kept:
+            shrunk.failed, shrunk.rounds = step.failed, step.rounds
+            return form
+        refused.add(digest_of(form))
+    return None
+
+
+def _tried(text: str, form: Form, shrunk: Shrunk, asker: Asker, test: RateTest, limit: int) -> ShrinkStep | None:
+    """Return what a smaller form came to, asked until the test decides; None where the budget ends before."""
+    failed = rounds = 0
+    while rounds < STEP_ROUNDS:
+        if shrunk.requests + _BATCH * len(form.cases) > limit:
+            return None
+        more_failed, more = _rounds(asker, form, shrunk, _BATCH, first=rounds)
+        failed, rounds = failed + more_failed, rounds + more
+        said = test.said(failed, rounds)
+        if said is not None:
+            return ShrinkStep(text=text, rounds=rounds, failed=failed, kept=said == "bad", decided=True)
+    return ShrinkStep(text=text, rounds=rounds, failed=failed, kept=False, decided=False)
+
+
+def _rounds(asker: Asker, form: Form, shrunk: Shrunk, rounds: int, first: int = 0) -> tuple[int, int]:
+    """Ask so many rounds; return how many of them failed, and how many there were."""
+    shrunk.requests += rounds * len(form.cases)
+    trials = asked(asker, form, rounds, first)
+    fails = [any(_fails(of_case[number], shrunk.failure) for of_case in trials) for number in range(rounds)]
+    return sum(fails), rounds
+
+
+def asked(asker: Asker, form: Form, rounds: int, first: int = 0) -> tuple[tuple[Trial, ...], ...]:
+    """Return the trials of each case of a form, asked for so many rounds."""
+    change = change_of(form)
+    asks = [Ask(case=case, change=change, repeats=rounds, first=first) for case in form.cases]
+    return asker.together(asks, form.in_flight)
+
+
+def _fails(trial: Trial, failure: TurnClass | None) -> bool:
+    return class_of(trial) == failure if failure else class_of(trial) != "ok"
+
+
+def _failure(form: Form) -> TurnClass | None:
+    """Return the failure looked for: the class of the turns when they were first asked; None: any but ok."""
+    classes = {case.judgement.class_ for case in form.cases if case.judgement} - {"ok"}
+    return classes.pop() if len(classes) == 1 else None
+
+
+def size_of(form: Form) -> Size:
+    """Return how much a form asks."""
+    conversations, messages, characters, in_flight = form.size
+    return Size(conversations=conversations, messages=messages, characters=characters, in_flight=in_flight)
+
+
+def _text(before: Form, shrunk: Shrunk) -> str:
+    was, now = size_of(before), size_of(shrunk.form)
+    rates = f"{shrunk.first_failed} of {shrunk.first_rounds} before, {shrunk.failed} of {shrunk.rounds} now"
+    shape = (
+        f"{was.conversations} → {now.conversations} conversations, {was.messages} → {now.messages} messages,"
+        f" {was.characters:,} → {now.characters:,} characters, {was.in_flight} → {now.in_flight} in flight"
+    )
+    return f"{shape}; fails in {rates}; {shrunk.why_ended}"
+
+
+def _written(folder: Path, number: int, case: Case) -> str:
+    path = folder / f"shrunk-{number}.json"
+    write_file(path, encode(case).decode())
+    return str(path)

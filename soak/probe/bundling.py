@@ -1,0 +1,207 @@
+"""The files of a reproducer bundle, from the smallest form of a failure and the answers it gave: pure."""
+
+import hashlib
+import json
+import runpy
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from soak.facts import (
+    ArmCard,
+    Capabilities,
+    Case,
+    Change,
+    Observation,
+    Promise,
+    Trial,
+    TurnClass,
+    encode,
+)
+from soak.probe.question import body_of
+from soak.probe.shrinking import Form
+from soak.stats import prediction
+
+SCRIPT = "reproduce.py"
+
+
+def bundle_files(
+    form: Form,
+    trials: Sequence[Sequence[Trial]],
+    failure: TurnClass,
+    card: ArmCard | None,
+    capabilities: Capabilities,
+    *,
+    repeats: int,
+    soak_version: str,
+) -> dict[str, bytes]:
+    """
+    Return the files by name: what is asked, what is expected, what it was seen on, and the script that asks again.
+
+    `trials` are those of each case of the form. Needs only Python to be used; nothing in it is a key.
+    """
+    promise = promise_of(form, trials, failure, repeats=repeats, soak_version=soak_version)
+    lines = [_line(case, of_case, capabilities) for case, of_case in zip(form.cases, trials, strict=True)]
+    told = {"arm": card, "seen_on": trials[0][0].bench} if card is not None else {"seen_on": trials[0][0].bench}
+    return {
+        "README.md": _readme(form, promise, card).encode("utf-8", "replace"),
+        SCRIPT: script().encode(),
+        "bodies.jsonl": b"".join(lines),
+        "expected.json": encode(promise) + b"\n",
+        "environment.json": encode(told) + b"\n",
+        "answers.jsonl": b"".join(_stored(trial) for of_case in trials for trial in of_case),
+    }
+
+
+def change_of(form: Form) -> Change:
+    """Return the change with which a form is asked: its key among the trials tells what was asked along with it."""
+    if len(form.cases) == 1 and form.in_flight == 1:
+        return Change()
+    others = hashlib.sha256(encode([case.digest for case in form.cases])).hexdigest()[:16]
+    return Change(in_flight=form.in_flight, among=others)
+
+
+def promise_of(
+    form: Form, trials: Sequence[Sequence[Trial]], failure: TurnClass, *, repeats: int, soak_version: str
+) -> Promise:
+    """Return what the bundle promises of `repeats` further rounds, and how far its own checker can be trusted."""
+    every = [trial for of_case in trials for trial in of_case]
+    classes = Counter(class_of(trial) for trial in every)
+    failed, size = classes[failure], len(every)
+    asked = repeats * len(form.cases)
+    low, high = prediction(failed, size, asked)
+    early = [trial for trial in every if class_of(trial) == "early_stop"]
+    draft = Promise(
+        failure=failure,
+        asked=size,
+        failed=failed,
+        classes={name: number for name, number in classes.items() if number},
+        repeats=repeats,
+        low=low,
+        high=high,
+        in_flight=form.in_flight,
+        checked=size,
+        checker_agrees=0,
+        early_texts=tuple(sorted({_digest(trial.observation.content.strip()) for trial in early})),
+        short_chars=_short_chars(every),
+        soak_version=soak_version,
+    )
+    agrees = sum(checked(trial.observation, draft) == class_of(trial) for trial in every)
+    return Promise(**{name: getattr(draft, name) for name in draft.__struct_fields__} | {"checker_agrees": agrees})
+
+
+def class_of(trial: Trial) -> TurnClass:
+    """Return the class of a trial; what could not be judged is an error."""
+    return trial.judgement.class_ if trial.judgement else "error"
+
+
+def checked(observation: Observation, promise: Promise) -> str:
+    """Return the class that the bundle's own script gives a stored answer."""
+    answer = {
+        "content": observation.content,
+        "reasoning": observation.reasoning,
+        "tool_calls": [{"name": call.name, "arguments": call.arguments} for call in observation.tool_calls],
+        "finish_reason": observation.finish_reason,
+        "error": observation.error or "",
+    }
+    found: str = _script_names()["class_of"](answer, json.loads(encode(promise)))
+    return found
+
+
+def script() -> str:
+    """Return the bundle's script: standard library only."""
+    return (resources.files("soak.probe") / "bundle" / SCRIPT).read_text(encoding="utf-8")
+
+
+def _script_names() -> Mapping[str, Any]:
+    return runpy.run_path(str(Path(str(resources.files("soak.probe"))) / "bundle" / SCRIPT), run_name="reproduce")
+
+
+def _short_chars(trials: Sequence[Trial]) -> int:
+    """Return a length that parts the answers that stopped early from the ok ones without calls; 0 where none does."""
+    said = [(class_of(trial), len(trial.observation.content.strip())) for trial in trials if _plain(trial)]
+    early = [size for name, size in said if name == "early_stop"]
+    fine = [size for name, size in said if name == "ok"]
+    if not early or not fine or max(early) >= min(fine):
+        return 0
+    return max(early) + 1
+
+
+def _plain(trial: Trial) -> bool:
+    return not trial.observation.tool_calls
+
+
+def _line(case: Case, trials: Sequence[Trial], capabilities: Capabilities) -> bytes:
+    body = body_of(case, trials[0].change, trials[0].repeat, capabilities)
+    body.pop("model", None)
+    return encode({"body": body, "seeds": [trial.seed for trial in trials if trial.seed is not None]}) + b"\n"
+
+
+def _stored(trial: Trial) -> bytes:
+    observation = trial.observation
+    return (
+        encode(
+            {
+                "id": f"{trial.case[7:15]}:{trial.repeat}",
+                "class": class_of(trial),
+                "reason": trial.judgement.reason if trial.judgement else "",
+                "output": observation.content,
+                "reasoning": observation.reasoning,
+                "tool_calls": observation.tool_calls,
+                "finish_reason": observation.finish_reason,
+                "max_tokens": observation.max_tokens,
+                "token_ids": observation.token_ids,
+            }
+        )
+        + b"\n"
+    )
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+
+
+def _readme(form: Form, promise: Promise, card: ArmCard | None) -> str:
+    messages = sum(len(case.messages) for case in form.cases)
+    several = f"{len(form.cases)} conversations" if len(form.cases) > 1 else "one conversation"
+    lines = [
+        f"# A reproducer: {promise.failure}",
+        "",
+        f"{promise.failed} of {promise.asked} answers were `{promise.failure}`"
+        f" ({', '.join(f'{name} {number}' for name, number in promise.classes.items())}).",
+        f"Asked: {several}, {messages} messages in all, {form.in_flight} request(s) at a time.",
+        "",
+        "    python reproduce.py http://localhost:8000",
+        "",
+        f"Python 3.9 or newer, nothing to install. It sends {promise.repeats * len(form.cases)} requests, classes each"
+        f" answer, and ends with a line such as `{promise.failure} in {promise.failed} of {promise.asked} (expected"
+        f" {promise.low} to {promise.high})`; exit code 0 where the failure came about.",
+        "",
+        "| file | what it is |",
+        "| --- | --- |",
+        "| bodies.jsonl | the requests, without the model's name, and their seeds |",
+        "| expected.json | what was seen, and what to expect (95 % prediction interval) |",
+        "| answers.jsonl | the answers that were seen, with soak's class and reason for each |",
+        "| environment.json | engine, versions and settings it was seen on |",
+        "",
+        f"The script's plain checker agrees with soak's classifiers on {promise.checker_agrees} of {promise.checked} of"
+        " the stored answers; `soak classify answers.jsonl` is the full judgement.",
+        "With curl: take `body` of a line of bodies.jsonl, add `model`, and POST it to /v1/chat/completions.",
+    ]
+    return "\n".join([*lines, *_environment(card)]) + "\n"
+
+
+def _environment(card: ArmCard | None) -> list[str]:
+    if card is None:
+        return []
+    entries = card.environment.entries if card.environment else {}
+    rows = [f"| {name} | {_cell(entry.value)} |" for name, entry in sorted(entries.items())]
+    build = card.build
+    head = f"Seen on: {_cell(build.engine or 'unknown engine')} {_cell(build.version or '')}, {_cell(build.model)}"
+    return ["", head, "", "| setting | value |", "| --- | --- |", *rows] if rows else ["", head]
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.replace("|", "\\|").split())[:200]
