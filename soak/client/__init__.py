@@ -16,6 +16,7 @@ from soak.client.passage import BrokenReplyError, NoReplyError, Passage, Reply
 from soak.client.paths import open_client
 from soak.client.refusal import context_limit_of
 from soak.client.request import Exchange, Request
+from soak.client.scoring import Row, next_law, prompt_ids, scores
 from soak.client.scrub import Scrub
 from soak.client.target import Secret, Target
 from soak.client.wire import WireClient
@@ -31,6 +32,7 @@ __all__ = [
     "Passage",
     "Reply",
     "Request",
+    "Row",
     "Scrub",
     "Secret",
     "Stream",
@@ -39,7 +41,10 @@ __all__ = [
     "compose",
     "context_limit_of",
     "discover",
+    "next_law",
     "open_client",
+    "prompt_ids",
     "refusal_words",
+    "scores",
     "survey",
 ]
