@@ -36,6 +36,8 @@ from soak.facts.comparison import (
     WallClock,
 )
 from soak.facts.conversation import CONVERSATION_ENDED, ConversationEnd, ConversationKey, ConversationLoop
+from soak.facts.diagnosis import Cause, Diagnosis, Law
+from soak.facts.divergence import DivergenceFound, Parting
 from soak.facts.episode import (
     EPISODE_SCHEMA,
     Episode,
@@ -141,6 +143,7 @@ __all__ = [
     "CardRow",
     "CardSource",
     "Case",
+    "Cause",
     "Change",
     "Chunk",
     "ClassComparison",
@@ -156,7 +159,9 @@ __all__ = [
     "CorpusCard",
     "Deadlines",
     "Decide",
+    "Diagnosis",
     "Discordant",
+    "DivergenceFound",
     "Drift",
     "Ending",
     "EngineChange",
@@ -172,6 +177,7 @@ __all__ = [
     "Goodput",
     "Judgement",
     "LatencyComparison",
+    "Law",
     "Live",
     "Load",
     "Logprob",
@@ -186,6 +192,7 @@ __all__ = [
     "Observation",
     "ObservationOutline",
     "Outcomes",
+    "Parting",
     "PlanCard",
     "PrefixCache",
     "ProbePlan",
