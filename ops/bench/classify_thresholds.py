@@ -50,6 +50,9 @@ VALUES: dict[str, tuple[float, ...]] = {
     "explained_share": (0.2, 0.4, 0.6, 0.9),
     "salad_scripts": (2, 3, 5, 6),
     "salad_switches": (2, 3, 5, 8),
+    "salad_window_chars": (200, 800),
+    "fragment_pieces": (250, 1000),
+    "rare_window_tokens": (64, 256),
     "duplicate_calls": (2, 4, 5, 6),
     "early_points": (1, 2, 4, 5),
     "suspect_points": (1, 3),
@@ -267,11 +270,24 @@ def sweep_stops(answers: dict[str, list[Answer]]) -> dict[str, dict[str, dict[st
     """Return by threshold and value: early stops seen, and suspects, among cut answers; and false ones."""
     counts: Any = defaultdict(lambda: defaultdict(lambda: defaultdict(lambda: [0, 0])))
     for observation, context, group in stop_samples(answers):
-        _count_stop(counts["default"]["default"], group, observation, context, DEFAULTS)
+        settings = watched()
+        before = stop_verdict(observation, context, settings)
+        _count_stop(counts["default"]["default"], group, before)
         for name in STOPS:
             for value in values_of(name):
-                _count_stop(counts[name][str(value)], group, observation, context, replace(DEFAULTS, **{name: value}))
+                other = replace(DEFAULTS, **{name: value})
+                differs = getattr(settings, name).changes(value)
+                _count_stop(
+                    counts[name][str(value)], group, stop_verdict(observation, context, other) if differs else before
+                )
     return json.loads(json.dumps(counts))
+
+
+def stop_verdict(observation: Observation, context: Context, settings: Settings) -> dict[str, bool]:
+    """Return whether the answer is called early, and whether it is only noted as suspect."""
+    judgement = judge(observation, context, settings)
+    suspect = any(finding.kind == "suspect_stop" for finding in judgement.findings)
+    return {"early": judgement.class_ == "early_stop", "suspect": suspect}
 
 
 def stop_samples(answers: dict[str, list[Answer]]) -> Iterator[tuple[Observation, Context, str]]:
@@ -302,10 +318,8 @@ def beside(one: Answer, record: Answer) -> Context:
     )  # fmt: skip
 
 
-def _count_stop(counts: Any, group: str, observation: Observation, context: Context, settings: Settings) -> None:
-    judgement = judge(observation, context, settings)
-    kinds = {finding.kind for finding in judgement.findings}
-    for name, hit in (("early", judgement.class_ == "early_stop"), ("suspect", "suspect_stop" in kinds)):
+def _count_stop(counts: Any, group: str, said: dict[str, bool]) -> None:
+    for name, hit in said.items():
         cell = counts[f"{group}, {name}"]
         cell[0] += hit
         cell[1] += 1

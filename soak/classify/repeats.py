@@ -197,8 +197,9 @@ def _closed_end(repeat: Repeat, quoted: bool, pieces: Pieces, s: Settings) -> bo
     if quoted:
         return False
     if repeat.kind in _APERIODIC:
-        equal_rows = kind == "code" and _one_row(pieces.text[repeat.start : repeat.end])
-        return not equal_rows and _says_nothing_new(repeat, pieces.text, 3 * s.redundant_copies, s)
+        if kind == "code" and copies < s.closed_row_copies and _one_row(pieces.text[repeat.start : repeat.end]):
+            return False
+        return _says_nothing_new(repeat, pieces.text, 3 * s.redundant_copies, s)
     if repeat.kind == "near_loop":
         return kind == "prose" and copies >= 2 * s.closed_copies and _drifts(repeat, pieces)
     return kind == "prose" and _stuck_counter(repeat, pieces, 1.5 * s.closed_copies, 1e9)
@@ -249,7 +250,7 @@ def _says_nothing_new(repeat: Repeat, text: str, code_copies: float, s: Settings
 
 
 def _one_row(text: str) -> bool:
-    """Whether all whole lines are equal: how many of them are a loop is for the rule on exact copies to say."""
+    """Whether all whole lines are equal."""
     return len({line.strip() for line in text.split("\n")[1:-1]} - {""}) == 1
 
 

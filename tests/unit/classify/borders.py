@@ -73,7 +73,7 @@ def _blocks(kind: str, rng: random.Random, garbage: bool) -> Border:
 
 
 def _rows(kind: str, rng: random.Random, garbage: bool) -> Border:
-    copies = rng.randrange(100, 400) if garbage else rng.randrange(10, 100)
+    copies = rng.randrange(105, 400) if garbage else rng.randrange(10, 100)
     return Border(kind, garbage, _lead(rng) + rng.choice(ROWS) * copies, "stop")
 
 
