@@ -37,7 +37,7 @@ REPEATED = (256, 512, 1024, 4096)
 SALAD_TOKENS = (300, 600, 1200, 3000)
 EXCERPT_CHARS = 12_000
 # Seeds of rounds that no rule was tuned on; each run draws all its texts from one of them.
-SEEDS = (41, 42, 43, 44)
+SEEDS = (61, 62, 63, 64)
 
 
 class Output(NamedTuple):
@@ -120,12 +120,16 @@ def exact(rng: random.Random, period: int, repeated: int, *, data: bool = False)
 
 
 def of_text(rng: random.Random, make: Any, tokens: int) -> Output:
-    """Return the first `tokens` tokens of the fault that `make(rng, words)` writes, after honest text."""
+    """
+    Return the first `tokens` tokens of the fault that `make(rng, words)` writes, after honest text.
+
+    Varied passages keep the eight copies that they have at least: two of them would be no loop.
+    """
     ids: list[int] = []
     words = tokens
     while len(ids) < tokens:
         ids, words = encode(make(rng, words)), 2 * words
-    ids = ids[:tokens]
+    ids = ids[: TOKENS // 2 if make is NEAR["varied"] else tokens]
     while not whole(ids) and make is not SALAD["broken bytes"]:
         ids = ids[:-1]
     return planted_output(rng, ids, decode(ids))

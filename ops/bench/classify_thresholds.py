@@ -28,7 +28,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
 from classify_long import decode, encode, lead_ids
 from classify_stops import LEAST_CHARS, Answer, cut_places, read
 from unit.classify.borders import borders
-from unit.classify.planted import NEAR, SALAD, honest, honest_prose, planted, planted_exact
+from unit.classify.planted import NEAR, SALAD, agent_text, honest, honest_prose, planted, planted_exact
 from unit.classify.turns import answer
 
 from soak.classify import DEFAULTS, Context, Settings, TurnJudge, judge
@@ -195,6 +195,8 @@ def samples(answers: dict[str, list[Answer]], rounds: int) -> Iterator[Sample]:
     for one in borders(random.Random(SEEDS["borders"]), 2 * rounds):
         observation = answer(one.text, one.finish, tool_calls=one.calls)
         yield Sample("borders", one.kind, observation, one.context, one.garbage)
+    for text in excerpts(random.Random(SEEDS["honest"]), 40 * rounds):
+        yield Sample("agent text, ended", "excerpts", answer(text, "stop"), Context(), False)
     for name, text in honest(random.Random(SEEDS["honest"]), rounds):
         cut = text[: int(0.8 * len(text))]
         beside = Context(reference=Message(role="assistant", content=text))
@@ -208,6 +210,14 @@ def samples(answers: dict[str, list[Answer]], rounds: int) -> Iterator[Sample]:
             ended = answer(text, "stop", tool_calls=one.message.tool_calls, token_ids=tuple(encode(text)))
             yield Sample(f"{source}, ended", one.episode.id, ended, Context(), False)
             yield Sample(f"{source}, cut", one.episode.id, answer(text, "length"), Context(), False)
+
+
+def excerpts(rng: random.Random, count: int) -> Iterator[str]:
+    """Yield stretches of 8,000 characters of what agents, tools and their instructions say, cut anywhere."""
+    text = agent_text()
+    for _ in range(count):
+        at = rng.randrange(len(text) - 8_000)
+        yield text[at : at + 8_000]
 
 
 def planted_samples(rng: random.Random, rounds: int) -> Iterator[Sample]:
@@ -367,9 +377,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folders", nargs="*", type=Path, help="folders of transcripts, beside the bundled corpora")
     parser.add_argument("--rounds", type=int, default=6, help="answers of each made-up kind (default: 6)")
+    parser.add_argument(
+        "--real", type=int, default=1_000, help="answers of the folders, drawn at random (default: 1000)"
+    )
     parser.add_argument("--json", action="store_true", help="print one JSON document")
     options = parser.parse_args()
-    answers = {"bundled": read([])} | ({"real": read(options.folders)} if options.folders else {})
+    answers = {"bundled": read([])}
+    if options.folders:
+        found = read(options.folders)
+        answers["real"] = random.Random(SEEDS["cuts"]).sample(found, min(options.real, len(found)))
     result = {
         "rounds": options.rounds,
         "seeds": SEEDS,
@@ -377,7 +393,7 @@ def main() -> None:
         "bounds": BOUNDS,
         "loops": sweep_loops(list(samples(answers, options.rounds))),
         "stops": sweep_stops(answers),
-        "streaming": sweep_streaming(max(1, options.rounds // 2)),
+        "streaming": sweep_streaming(max(1, options.rounds // 3)),
     }
     print(json.dumps(result, indent=None if options.json else 1))
 
