@@ -31,7 +31,13 @@ RULES = (
     "periods 1-1024 x4",
 )
 FAULTS = ("planted, length", "planted, stop", "over")
-CLEAN = ("under", "documents, ended", "documents, cut", "documents, cut, recorded")
+CLEAN = {
+    "just under the policy": ("under",),
+    "ended": ("documents, ended", "agent text, ended", "bundled, ended"),
+    "cut, alone": ("documents, cut", "bundled, cut"),
+    "cut, beside the record": ("documents, cut, recorded",),
+    "real, ended or cut": ("real, ended", "real, cut"),
+}
 Counts = dict[str, dict[str, list[int]]]
 
 
@@ -39,7 +45,8 @@ def long_outputs() -> str:
     """Return the table of faults at the end of 20,000 tokens."""
     found = json.loads((RESULTS / "classify_long.json").read_text())
     head = ("fault", "n", "soak", "95 %", "text only", "ended by `stop`", *RULES[3:], "onset: median; 95th; ≤ 1")
-    rows = [_long_row(name, row) for name, row in sorted(found["recall"].items(), key=lambda item: _order(item[0]))]
+    shown = [item for item in found["recall"].items() if ": period" not in item[0] and item[1]["soak, ids"]["n"] > 1]
+    rows = [_long_row(name, row) for name, row in sorted(shown, key=lambda item: _order(item[0]))]
     alarms = found["alarms"]
     rates = (f"{1000 * alarms[rule]['found'] / alarms[rule]['n']:.0f}" for rule in RULES[3:])
     ended, cut = alarms["soak, ids, stop"], alarms["soak, ids"]
@@ -89,8 +96,7 @@ def thresholds() -> str:
         "threshold",
         "values",
         "faults found, of the kinds that change (their number)",
-        "false: just under the policy; documents ended, cut, cut beside the record",
-        "false: answers of agents ended, cut",
+        *(f"false per 1,000: {name} ({_of(base, groups):,})" for name, groups in CLEAN.items()),
     )
     parts = [
         _sizes(base),
@@ -103,8 +109,8 @@ def thresholds() -> str:
 
 
 def _sizes(base: Counts) -> str:
-    counts = {group: sum(n for _, n in kinds.values()) for group, kinds in base.items()}
-    return "Answers: " + ", ".join(f"{counts[group]:,} {group}" for group in counts) + "."
+    planted, over = _of(base, FAULTS[:2]), _of(base, FAULTS[2:])
+    return f"Faults: {planted:,} planted (half of them cut, half ended), {over:,} just above the policy."
 
 
 def _threshold_row(name: str, loops: dict[str, dict[str, Counts]]) -> tuple[str, ...]:
@@ -118,20 +124,13 @@ def _threshold_row(name: str, loops: dict[str, dict[str, Counts]]) -> tuple[str,
         if len({counts[group][kind][0] for counts in ordered}) > 1
     ]
     recall, size = _recall(ordered, changed)
-    agents = [[_false(counts, group) for group in counts if _of_agents(group)] for counts in ordered]
-    clean = [[_false(counts, group) for group in CLEAN] for counts in ordered]
     mark = sorted(by_value).index(default)
     return (
         f"`{name}`",
         _line([f"{value:g}" for value in sorted(by_value)], mark),
         f"{_line(recall, mark)} ({size})" if changed else "–",
-        "; ".join(_line([str(cells[at]) for cells in clean], mark) for at in range(len(CLEAN))),
-        "; ".join(_line([str(sum(cells[at::2])) for cells in agents], mark) for at in range(2)),
+        *(_line([_per_mille(counts, groups) for counts in ordered], mark) for groups in CLEAN.values()),
     )
-
-
-def _of_agents(group: str) -> bool:
-    return group.split(",")[0] in ("bundled", "real")
 
 
 def _recall(ordered: list[Counts], changed: list[tuple[str, str]]) -> tuple[list[str], str]:
@@ -143,8 +142,17 @@ def _recall(ordered: list[Counts], changed: list[tuple[str, str]]) -> tuple[list
     return [_share(hit / total) if total else "–" for hit in hits], f"{shown}: {total}"
 
 
-def _false(counts: Counts, group: str) -> int:
-    return sum(hit for hit, _ in counts[group].values())
+def _of(counts: Counts, groups: tuple[str, ...]) -> int:
+    return sum(n for group in groups for _, n in counts.get(group, {}).values())
+
+
+def _per_mille(counts: Counts, groups: tuple[str, ...]) -> str:
+    hits = sum(hit for group in groups for hit, _ in counts.get(group, {}).values())
+    return f"{1000 * _part(hits, _of(counts, groups)):.3g}"
+
+
+def _part(hits: int, total: int) -> float:
+    return hits / total if total else 0.0
 
 
 def _stops(stops: dict[str, Any]) -> str:
