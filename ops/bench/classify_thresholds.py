@@ -192,7 +192,7 @@ def values_of(name: str) -> tuple[float, ...]:
 def samples(answers: dict[str, list[Answer]], rounds: int) -> Iterator[Sample]:
     """Yield all answers that a loop or salad may be seen in."""
     yield from planted_samples(random.Random(SEEDS["planted"]), rounds)
-    for one in borders(random.Random(SEEDS["borders"]), 2 * rounds):
+    for one in borders(random.Random(SEEDS["borders"]), 5 * rounds):
         observation = answer(one.text, one.finish, tool_calls=one.calls)
         yield Sample("borders", one.kind, observation, one.context, one.garbage)
     for text in excerpts(random.Random(SEEDS["honest"]), 40 * rounds):

@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from unit.classify.planted import SENTENCES, WORDS, honest_prose, varied_loop
+from unit.classify.planted import FOREIGN, SENTENCES, WORDS, english, honest_prose, word_salad
 
 from soak.classify import Context
 from soak.facts import ToolCall
@@ -61,7 +61,7 @@ def _ended_sentences(kind: str, rng: random.Random, garbage: bool) -> Border:
 
 
 def _ended_words(kind: str, rng: random.Random, garbage: bool) -> Border:
-    copies = rng.randrange(32, 90) if garbage else rng.randrange(3, 12)
+    copies = rng.randrange(20, 90) if garbage else rng.randrange(3, 12)
     return Border(
         kind, garbage, f"{_lead(rng)}{rng.choice(WORDS)[:3]}-" * 1 + f"{rng.choice(WORDS)[:3]}-" * copies, "stop"
     )
@@ -83,8 +83,8 @@ def _blanks(kind: str, rng: random.Random, garbage: bool) -> Border:
 
 
 def _one_character(kind: str, rng: random.Random, garbage: bool) -> Border:
-    count = rng.randrange(400, 1500) if garbage else rng.randrange(60, 160)
-    return Border(kind, garbage, _lead(rng) + rng.choice("=-#*!") * count, "stop")
+    count = rng.randrange(400, 1000) if garbage else rng.randrange(80, 380)
+    return Border(kind, garbage, honest_prose(rng, 2000) + rng.choice("=-#*!") * count, "stop")
 
 
 def _marks(kind: str, rng: random.Random, garbage: bool) -> Border:
@@ -105,10 +105,11 @@ def _counted_rows(kind: str, rng: random.Random, garbage: bool) -> Border:
 
 
 def _followed(kind: str, rng: random.Random, garbage: bool) -> Border:
-    loop = _sentence(rng) * rng.randrange(20, 60)
-    return Border(
-        kind, garbage, _lead(rng) + loop + _work(rng, rng.randrange(12) if garbage else rng.randrange(240, 400)), "stop"
-    )
+    copies = rng.randrange(12, 160)
+    need = min(181, max(24, 1.5 * copies))
+    words = round(rng.uniform(0, 0.6) * need) if garbage else round(rng.uniform(1.6, 2.5) * need)
+    work = " ".join(word for word in _work(rng, 4 * words + 40).split() if word.isalpha())
+    return Border(kind, garbage, _lead(rng) + _sentence(rng) * copies + " ".join(work.split()[:words]) + ".", "stop")
 
 
 def _explained(kind: str, rng: random.Random, garbage: bool) -> Border:
@@ -119,9 +120,45 @@ def _explained(kind: str, rng: random.Random, garbage: bool) -> Border:
 
 
 def _pool(kind: str, rng: random.Random, garbage: bool) -> Border:
-    pool = rng.sample(SENTENCES, rng.randrange(3, 8)) if garbage else [_sentence(rng).strip() for _ in range(30)]
-    said = [rng.choice(pool) for _ in range(rng.randrange(45, 90))] if garbage else [*pool, *rng.sample(pool, 30)]
+    if garbage:
+        pool = rng.sample(SENTENCES, rng.randrange(3, 9))
+        said = [rng.choice(pool) for _ in range(rng.randrange(50, 90))]
+        said = [one if rng.random() < 0.92 else _sentence(rng).strip() for one in said]
+    else:
+        pool = [_sentence(rng).strip() for _ in range(rng.randrange(9, 30))]
+        said = [*pool, *rng.sample(pool, len(pool))]
     return Border(kind, garbage, _lead(rng) + " ".join(said), "length")
+
+
+def _short_stutter(kind: str, rng: random.Random, garbage: bool) -> Border:
+    words = " ".join(rng.sample(WORDS, rng.randrange(5, 9))) + ". "
+    return Border(kind, garbage, words * (rng.randrange(6, 12) if garbage else 2), "length")
+
+
+def _scripts(kind: str, rng: random.Random, garbage: bool) -> Border:
+    pieces = FOREIGN if garbage else FOREIGN[:2]
+    words = _work(rng, 400).split()
+    share = rng.uniform(0.4, 0.9) if garbage else rng.uniform(0.02, 0.3)
+    mixed = (word + rng.choice(pieces) + rng.choice(pieces) if rng.random() < share else word for word in words)
+    return Border(kind, garbage, _lead(rng) + " ".join(mixed), "stop")
+
+
+def _broken(kind: str, rng: random.Random, garbage: bool) -> Border:
+    share = rng.uniform(0.08, 0.3) if garbage else rng.uniform(0.0, 0.02)
+    text = "".join("\ufffd" if rng.random() < share else char for char in _work(rng, 300))
+    return Border(kind, garbage, _lead(rng) + text, "stop")
+
+
+def _docs(rng: random.Random) -> str:
+    """Return some hundred words of documentation in their order."""
+    words = english()
+    at = rng.randrange(len(words) - 600)
+    return " ".join(words[at : at + rng.randrange(250, 600)])
+
+
+def _shuffled(kind: str, rng: random.Random, garbage: bool) -> Border:
+    text = word_salad(rng, rng.randrange(250, 600)) if garbage else _docs(rng)
+    return Border(kind, garbage, _lead(rng) + text, "stop")
 
 
 def _calls(kind: str, rng: random.Random, garbage: bool) -> Border:
@@ -134,7 +171,9 @@ def _calls(kind: str, rng: random.Random, garbage: bool) -> Border:
 
 def _varied(kind: str, rng: random.Random, garbage: bool) -> Border:
     if garbage:
-        return Border(kind, True, _lead(rng) + varied_loop(rng, rng.choice([300, 500, 900])), "length")
+        unit, rate = _work(rng, rng.randrange(20, 50)).split(), rng.uniform(0.01, 0.08)
+        words = [rng.choice(WORDS) if rng.random() < rate else word for word in unit * rng.randrange(8, 20)]
+        return Border(kind, True, _lead(rng) + " ".join(words), "length")
     row = "- Set `{}` of the {} to {} before the {} is read, since the {} needs it.\n"
     rows = (row.format(*(rng.choice(WORDS) for _ in range(5))) for _ in range(rng.randrange(15, 60)))
     return Border(kind, False, _lead(rng) + "".join(rows), "length")
@@ -154,6 +193,10 @@ _KINDS: dict[str, Callable[[str, random.Random, bool], Border]] = {
     "loop and what follows": _followed,
     "loop the prompt holds": _explained,
     "sentences in any order": _pool,
+    "short stutter, cut": _short_stutter,
+    "several scripts": _scripts,
+    "broken characters": _broken,
+    "shuffled words": _shuffled,
     "equal calls": _calls,
     "varied passages": _varied,
 }
