@@ -6,7 +6,7 @@ from soak.classify.endings import ended_by_itself
 from soak.classify.explain import Explanation
 from soak.classify.floods import find_flood
 from soak.classify.pieces import Cuts, Pieces
-from soak.classify.repeats import Channel, Repeat, find_repeats, runs_away
+from soak.classify.repeats import Channel, Repeat, find_repeats, repeats_before, runs_away
 from soak.classify.salad import find_salad
 from soak.classify.settings import Settings
 from soak.classify.stream import Stream
@@ -158,7 +158,8 @@ def _judge_repeats(
         return LoopReport([], notes[:1])
     # The surest kind comes first, unless it saw only the last part of what another shows to be one long loop.
     widest = max(garbage, key=lambda repeat: repeat.tokens)
-    chosen = widest if widest.tokens > 2 * garbage[0].tokens else garbage[0]
+    wider = widest.tokens > 2 * garbage[0].tokens and repeats_before(widest, garbage[0].first, pieces, settings)
+    chosen = widest if wider else garbage[0]
     return LoopReport([_finding(chosen.kind, chosen, channel, offset)], [])
 
 

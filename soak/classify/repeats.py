@@ -3,6 +3,8 @@
 import re
 from typing import NamedTuple
 
+import numpy as np
+
 from soak.classify.loops import (
     Region,
     candidate_lags,
@@ -12,7 +14,7 @@ from soak.classify.loops import (
     redundant,
     steady_counters,
 )
-from soak.classify.pieces import Pieces
+from soak.classify.pieces import Pieces, grams
 from soak.classify.sentences import find_pools
 from soak.classify.settings import Settings
 from soak.classify.texture import Texture, texture
@@ -26,6 +28,7 @@ _FENCE = re.compile(r"^[ \t]{0,12}(`{3,}|~{3,})", re.MULTILINE)
 _EXCERPT_CHARS = 200
 _SAMPLE_CHARS = 2000
 _MIN_PIECES = 16
+_GRAM = 8
 _BLOCK_DISTINCT = 16
 _MIN_RECORDS = 12
 _RECORDS = 0.8
@@ -155,6 +158,17 @@ def runs_away(repeat: Repeat, channel: Channel, pieces: Pieces, settings: Settin
     return _closed_end(repeat, quoted, pieces, settings)
 
 
+def repeats_before(repeat: Repeat, end: int, pieces: Pieces, settings: Settings) -> bool:
+    """
+    Whether a repetition without a period is one before piece `end` too.
+
+    Honest rows that come right before an exact loop, twice each, are no part of it.
+    """
+    before = grams(pieces.codes[repeat.first : end], _GRAM)
+    once = repeat.kind not in _APERIODIC or not len(before)
+    return once or len(before) >= settings.redundant_copies * len(np.unique(before))
+
+
 def _open_end(repeat: Repeat, pieces: Pieces, s: Settings) -> bool:
     """The answer was cut off: four copies of a sentence at the very end are a loop, rows of data only if they rule."""
     need = max(s.open_run_tokens, min(s.open_run_cap_tokens, s.open_share * len(pieces)))
@@ -183,6 +197,8 @@ def _closed_end(repeat: Repeat, quoted: bool, pieces: Pieces, s: Settings) -> bo
     if quoted:
         return False
     if repeat.kind in _APERIODIC:
+        if kind == "code" and copies < s.closed_row_copies and _one_row(pieces.text[repeat.start : repeat.end]):
+            return False
         return _says_nothing_new(repeat, pieces.text, 3 * s.redundant_copies, s)
     if repeat.kind == "near_loop":
         return kind == "prose" and copies >= 2 * s.closed_copies and _drifts(repeat, pieces)
@@ -231,6 +247,11 @@ def _says_nothing_new(repeat: Repeat, text: str, code_copies: float, s: Settings
     if repeat.texture.kind == "prose":
         return True
     return repeat.texture.kind == "code" and (repeat.copies or 0.0) >= code_copies
+
+
+def _one_row(text: str) -> bool:
+    """Whether all whole lines are equal."""
+    return len({line.strip() for line in text.split("\n")[1:-1]} - {""}) == 1
 
 
 def _lists_records(text: str) -> bool:

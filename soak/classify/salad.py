@@ -21,6 +21,9 @@ from soak.classify.words import NEVER_AFTER_ARTICLE
 
 _SAMPLE_WINDOWS = 600
 _ORDER_CHARS = 12_000
+# A short end is salad alone if it has so many times the broken characters, or the changes of script, of a bad window.
+_DENSE_BROKEN = 4
+_DENSE_SWITCHES = 2.5
 _ARTICLE = re.compile(r"(?:the|an|of) ([a-z]+)(?![^\W_])")
 _BYTE_SOUP = frozenset("\u00c2\u00c3\u00d0\u00d1\u00e2\u00ef\u00bf\u00bd\u00a4\ufffd")
 
@@ -37,8 +40,8 @@ def find_salad(text: str, settings: Settings) -> Salad | None:
     """
     Return the salad in `text`: two bad windows in a row of which the last stands at the end, or a third of all bad.
 
-    Very long texts are sampled: at most 600 windows, evenly spread, the last one among them. An end without any order
-    is looked for where no window is bad.
+    Very long texts are sampled: at most 600 windows, evenly spread, the last one among them. Where the windows show
+    nothing, a shorter end that is all the worse is looked for, and one without any order.
     """
     size = int(settings.salad_window_chars)
     starts = _window_starts(len(text), size)
@@ -50,9 +53,23 @@ def find_salad(text: str, settings: Settings) -> Salad | None:
     bad = [k for k, sign in enumerate(signs) if sign]
     paired = len(signs) == 1 or any(b - a == 1 for a, b in pairwise(bad))
     if not bad or not paired or not (len(bad) >= 0.34 * len(signs) or bad[-1] == len(signs) - 1):
-        return _at_the_end(text, settings)
+        return _dense_end(text, settings) or _at_the_end(text, settings)
     end = len(text) if bad[-1] == len(signs) - 1 else starts[bad[-1] + 1]
     return Salad(signs[bad[0]] or "", starts[bad[0]], end)
+
+
+def _dense_end(text: str, settings: Settings) -> Salad | None:
+    """Return salad shorter than two windows: the last half of one that is bad several times over."""
+    start = max(0, len(text) - int(settings.salad_window_chars) // 2)
+    window = text[start:]
+    if window.isascii():
+        return None
+    if broken_share(window) >= _DENSE_BROKEN * settings.salad_broken_share:
+        return Salad("broken_characters", start, len(text))
+    switches, scripts = script_switches(window)
+    if scripts >= settings.salad_scripts and switches >= _DENSE_SWITCHES * settings.salad_switches:
+        return Salad("script_mix", start, len(text))
+    return None
 
 
 def _at_the_end(text: str, settings: Settings) -> Salad | None:

@@ -246,7 +246,7 @@ def script_salad(rng: random.Random, words: int) -> str:
 
 def word_salad(rng: random.Random, words: int) -> str:
     """Return the words of real prose in random order."""
-    prose = (" ".join(SENTENCES) + " " + " ".join(_english())).split()
+    prose = (" ".join(SENTENCES) + " " + " ".join(english())).split()
     return " ".join(rng.choice(prose) for _ in range(words))
 
 
@@ -264,7 +264,7 @@ def broken_bytes(rng: random.Random, words: int) -> str:
 
 
 @cache
-def _english() -> tuple[str, ...]:
+def english() -> tuple[str, ...]:
     """Return words of the documentation of the standard library: doc strings and comments."""
     text = "\n".join(library_text(at) for at in range(10))
     lines = [line.strip(" #") for line in text.splitlines()]

@@ -77,6 +77,25 @@ def test_recovered_loop_is_ok() -> None:
     assert "loop_recovered" in kinds(judgement)
 
 
+@pytest.mark.parametrize("row", ["retry(client, 3)\n", '{"id": 0, "on": true},\n', "x = step(x, y)\n"])
+def test_equal_rows_of_code_that_ended(row: str) -> None:
+    """Ninety equal rows of code before a normal end are data, however many tokens they are; 150 are a loop."""
+    lead = honest_prose(random.Random(2), 600)
+    assert judged(lead + row * 90).class_ == "ok"
+    assert judged(lead + row * 150).class_ == "garbage_loop"
+
+
+def test_rows_that_come_twice_are_no_part_of_the_loop_after_them() -> None:
+    """An exact loop begins where it does, though each row right before it stands there twice."""
+    rows = "".join(
+        f"   {2600 + k}    load-stock-{k}  (attempt 1), then retried by the scheduler\n" * 2 for k in range(60)
+    )
+    loop = "which can handle large " * 60
+    finding = judged(rows + loop, "length").findings[0]
+    assert finding.kind == "exact_loop"
+    assert abs(finding.onset_char - len(rows)) <= 23
+
+
 def test_recorded_answer_explains() -> None:
     """Repetition that the recorded answer has too is not garbage."""
     text = SENTENCE * 60

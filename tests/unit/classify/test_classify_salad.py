@@ -4,7 +4,7 @@ import random
 import re
 
 import pytest
-from unit.classify.planted import agent_text, honest, library_text, planted
+from unit.classify.planted import agent_text, honest, honest_prose, library_text, planted
 from unit.classify.turns import judged, kinds
 
 from soak.classify import DEFAULTS, Context
@@ -41,6 +41,15 @@ def test_structure_is_zero_for_chance() -> None:
     parts = [rng.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(800)]
     assert abs(structure(parts)) < 0.05
     assert structure(["a", "b", "c", "d"] * 200) > 0.7
+
+
+@pytest.mark.parametrize("kind", ["script mix", "broken bytes"])
+def test_short_salad_at_the_end(kind: str) -> None:
+    """Two hundred characters of dense salad after long sane text are garbage, twenty are not."""
+    rng = random.Random(6)
+    lead, salad = honest_prose(rng, 20_000), planted(rng, kind, 300, 200).text[-220:]
+    assert judged(lead + salad, "length").class_ == "garbage_loop"
+    assert judged(lead + salad[-20:], "length").class_ == "max_tokens"
 
 
 def test_translation_keeps_scripts_apart() -> None:
