@@ -3,7 +3,8 @@ Tasks files in: our own (the form is told in `soak.facts.task`) and rows of SWE-
 
 A row of SWE-bench is a JSON object with `instance_id`, `repo`, `base_commit`, `problem_statement`, `test_patch`,
 `FAIL_TO_PASS` and `PASS_TO_PASS` (lists, or JSON text of lists), as `datasets` writes them with `to_json`. Its
-repository is in a container image; rows that name none get the one that SWE-bench publishes.
+repository is in a container image; rows that name none (`image`, `image_name` or `docker_image`) get the one that
+SWE-bench publishes. The row itself is kept: its other fields tell how it is judged.
 """
 
 import hashlib
@@ -159,15 +160,16 @@ def _swe_bench(row: dict[str, Any], place: str) -> Task:
     if wrong:
         raise UnreadableError(place, f"is a row of SWE-bench whose {', '.join(wrong)} is no text")
     name = str(row["instance_id"])
-    image = row.get("image_name") or row.get("docker_image")
+    named = (row.get(key) for key in ("image", "image_name", "docker_image"))
+    image = next((value for value in named if isinstance(value, str) and value), None)
     return Task(
         id=name,
         repository=str(row["repo"]),
         problem=str(row["problem_statement"]),
         fail_to_pass=_names(row.get("FAIL_TO_PASS"), place),
         pass_to_pass=_names(row.get("PASS_TO_PASS"), place),
-        image=image if isinstance(image, str) else _IMAGE.format(name.lower().replace("__", "_1776_")),
-        meta={"base_commit": row["base_commit"], "test_patch": row["test_patch"]},
+        image=image or _IMAGE.format(name.lower().replace("__", "_1776_")),
+        row=row,
     )
 
 

@@ -16,12 +16,16 @@ _TESTS_WITHIN_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """`missing`: tests that should have passed and did not. `text`: the end of what the tests printed."""
+    """
+    `missing`: tests that should have passed and did not. `text`: the end of what the tests printed. `rule`: what
+    decided, where there is more than one way.
+    """
 
     resolved: bool
     passed: tuple[str, ...]
     missing: tuple[str, ...]
     text: str
+    rule: str = ""
 
 
 def verify(
