@@ -28,7 +28,6 @@ _RIGHTS = ("CHOWN", "DAC_OVERRIDE", "FOWNER")
 _ENVIRONMENT = {
     "BASH_ENV": "/root/.bashrc",  # where the images of SWE-bench say which Python is the repository's
     "LANG": "C.UTF-8",
-    "LC_ALL": "C.UTF-8",
     "TERM": "dumb",
     "PAGER": "cat",
     "MANPAGER": "cat",

@@ -4,6 +4,7 @@ A container image like those of SWE-bench, made without a registry: a few progra
 /testbed holds a git checkout with one defect, /opt/python this interpreter with pytest. `ROW` is its row.
 """
 
+import difflib
 import importlib.util
 import io
 import shutil
@@ -38,43 +39,30 @@ PROGRAMS = (
     ),
     *("cp", "mv", "ln", "chmod", "touch", "sort", "wc", "tail", "echo", "printf", "dirname", "pwd", "uname"),
 )
-PACKAGES = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
+PACKAGES = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
 _NOT_NEEDED = frozenset({"site-packages", "test", "tests", "idlelib", "lib2to3", "ensurepip", "tkinter", "__pycache__"})
 _SOURCE = "def inches(centimetres):\n    return centimetres * 2.54\n\n\ndef feet(inches_):\n    return inches_ / 12\n"
 _TESTS = "from ruler import feet\n\n\ndef test_feet():\n    assert feet(24) == 2\n"
 FILES = {"ruler.py": _SOURCE, "tests/test_ruler.py": _TESTS, "README.md": "# ruler\n", "conftest.py": ""}
-GOLD = """diff --git a/ruler.py b/ruler.py
---- a/ruler.py
-+++ b/ruler.py
-@@ -1,5 +1,5 @@
- def inches(centimetres):
--    return centimetres * 2.54
-+    return centimetres / 2.54
- 
- 
- def feet(inches_):
-"""
-TEST_PATCH = """diff --git a/tests/test_ruler.py b/tests/test_ruler.py
---- a/tests/test_ruler.py
-+++ b/tests/test_ruler.py
-@@ -1,5 +1,9 @@
--from ruler import feet
-+from ruler import feet, inches
-+
-+
-+def test_inches():
-+    assert inches(2.54) == 1
- 
- 
- def test_feet():
-"""
+MENDED = _SOURCE.replace("*", "/")
+HIDDEN = _TESTS.replace("feet\n", "feet, inches\n", 1) + "\n\ndef test_inches():\n    assert inches(2.54) == 1\n"
+
+
+def patch_of(name: str, before: str, after: str) -> str:
+    """Return a git patch that makes `after` of the file's text."""
+    lines = difflib.unified_diff(
+        before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{name}", f"b/{name}"
+    )
+    return f"diff --git a/{name} b/{name}\n" + "".join(lines)
+
+
 ROW = {
     "instance_id": "soak__ruler-1",
     "repo": "soak/ruler",
     "version": "1.0",
     "problem_statement": "inches(2.54) gives 6.4516, but two and a half centimetres are one inch.",
-    "patch": GOLD,
-    "test_patch": TEST_PATCH,
+    "patch": patch_of("ruler.py", _SOURCE, MENDED),
+    "test_patch": patch_of("tests/test_ruler.py", _TESTS, HIDDEN),
     "FAIL_TO_PASS": '["tests/test_ruler.py::test_inches"]',
     "PASS_TO_PASS": '["tests/test_ruler.py::test_feet"]',
 }
@@ -96,7 +84,7 @@ def make_image(runtime: Runtime, name: str, folder: Path) -> dict[str, object]:
             ended = instance.run("git status --short && python -c 'import pytest; print(6 * 7)'", limits)
     except SandboxError as error:
         pytest.skip(f"{error.what}: {error.why}")
-    assert ended.output == "42\n"
+    assert ended.output == "42\n", ended
     return {**ROW, "image": name, "base_commit": commit}
 
 
@@ -141,14 +129,15 @@ def _put_python(archive: tarfile.TarFile) -> None:
     archive.add(_python(), "opt/python/bin/python", filter=_as_root)
     archive.add(Path(sys.base_prefix, "lib", version), f"opt/python/lib/{version}", filter=_as_root)
     for package in PACKAGES:
-        (found,) = importlib.util.find_spec(package).submodule_search_locations
-        archive.add(found, f"opt/python/lib/{version}/site-packages/{package}", filter=_as_root)
+        origin = Path(importlib.util.find_spec(package).origin)
+        found = origin.parent if origin.name == "__init__.py" else origin
+        archive.add(found, f"opt/python/lib/{version}/site-packages/{found.name}", filter=_as_root)
 
 
 def _as_root(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     parts = Path(entry.name).parts
     # Of the interpreter only what tests need; of its packages those put there by name.
-    if parts[:2] == ("opt", "python") and len(parts) > 4 and parts[-1] in _NOT_NEEDED and "pytest" not in parts[-2]:
+    if parts[:2] == ("opt", "python") and len(parts) > 4 and (parts[-1] in _NOT_NEEDED or "config-3" in parts[-1]):
         return None
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = "root"
