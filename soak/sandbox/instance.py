@@ -103,8 +103,8 @@ class Instance:
         return ended if ended.ended != "exit" else replace(ended, code=None, ended="memory")
 
     def put(self, path: str, data: bytes) -> None:
-        """Write a file inside, of any size; raises `SandboxError` if that fails."""
-        words = (*self._inside("--interactive"), "/bin/bash", "-c", 'cat > "$1"', "soak", path)
+        """Write a file inside, of any size, at an absolute path; raises `SandboxError` if that fails."""
+        words = (*self._inside("--interactive"), "/bin/bash", "-c", 'mkdir -p "${1%/*}" && cat > "$1"', "soak", path)
         told = self._runtime.ask(*words, given=data, within_s=_COPY_WITHIN_S)
         if told.code != 0:
             raise SandboxError(

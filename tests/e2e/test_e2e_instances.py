@@ -1,4 +1,4 @@
-"""Instances of SWE-bench through the program, in real containers of an image made here; skipped where there are none."""
+"""Instances of SWE-bench through the program, in real containers of an image made here; skipped without a runtime."""
 
 import json
 import os

@@ -24,9 +24,9 @@ def solver(
     """
     Return what answers for each task as a capable agent would: look, mend, test, submit.
 
-    `empty` tasks are submitted unchanged, `wrong` ones with a change that mends nothing, `cheats` with tests that always
-    pass, and for `loops` every answer after the first falls into a loop. For anything that is no task's conversation it
-    has no answer.
+    `empty` tasks are submitted unchanged, `wrong` ones with a change that mends nothing, `cheats` with tests that test
+    nothing, and for `loops` every answer after the first falls into a loop. For anything that is no task's conversation
+    it has no answer.
     """
     tasks = load_tasks(tasks_file)
     idle, futile, looping, false = (frozenset(names) for names in (empty, wrong, loops, cheats))

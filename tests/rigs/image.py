@@ -40,7 +40,9 @@ PROGRAMS = (
     *("cp", "mv", "ln", "chmod", "touch", "sort", "wc", "tail", "echo", "printf", "dirname", "pwd", "uname"),
 )
 PACKAGES = ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments")
-_NOT_NEEDED = frozenset({"site-packages", "test", "tests", "idlelib", "lib2to3", "ensurepip", "tkinter", "__pycache__"})
+_NOT_NEEDED = frozenset(
+    {"site-packages", "test", "tests", "lib2to3", "ensurepip", "tkinter", "idlelib", "_tkinter", "config-3"}
+)
 _SOURCE = "def inches(centimetres):\n    return centimetres * 2.54\n\n\ndef feet(inches_):\n    return inches_ / 12\n"
 _TESTS = "from ruler import feet\n\n\ndef test_feet():\n    assert feet(24) == 2\n"
 FILES = {"ruler.py": _SOURCE, "tests/test_ruler.py": _TESTS, "README.md": "# ruler\n", "conftest.py": ""}
@@ -103,10 +105,13 @@ def _archive(testbed: Path) -> bytes:
     """Return the root filesystem as a tar archive, everything in it root's."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as archive:
-        for folder in ("tmp", "root", "etc", "proc", "sys", "dev", "bin", "usr", "usr/bin"):
+        for folder in ("tmp", "root", "etc", "proc", "sys", "dev", "usr", "usr/bin"):
             entry = tarfile.TarInfo(folder)
             entry.type, entry.mode = tarfile.DIRTYPE, 0o1777 if folder == "tmp" else 0o755
             archive.addfile(entry)
+        link = tarfile.TarInfo("bin")
+        link.type, link.linkname = tarfile.SYMTYPE, "usr/bin"
+        archive.addfile(link)
         _put_programs(archive)
         _put_python(archive)
         archive.add(testbed, "testbed", filter=_as_root)
@@ -118,8 +123,6 @@ def _put_programs(archive: tarfile.TarFile) -> None:
     libraries = {library for path in paths.values() for library in _libraries(Path(path))}
     for name, path in paths.items():
         archive.add(Path(path).resolve(), f"usr/bin/{name}", filter=_as_root)
-    archive.add(Path(paths["bash"]).resolve(), "bin/bash", filter=_as_root)
-    archive.add(Path(paths["bash"]).resolve(), "bin/sh", filter=_as_root)
     for library in libraries | set(_python_libraries()):
         archive.add(library.resolve(), str(library).lstrip("/"), filter=_as_root)
 
@@ -131,13 +134,14 @@ def _put_python(archive: tarfile.TarFile) -> None:
     for package in PACKAGES:
         origin = Path(importlib.util.find_spec(package).origin)
         found = origin.parent if origin.name == "__init__.py" else origin
-        archive.add(found, f"opt/python/lib/{version}/site-packages/{found.name}", filter=_as_root)
+        for part in (found, *found.parent.glob(f"{package}-*.dist-info")):
+            archive.add(part, f"opt/python/lib/{version}/site-packages/{part.name}", filter=_as_root)
 
 
 def _as_root(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
     parts = Path(entry.name).parts
     # Of the interpreter only what tests need; of its packages those put there by name.
-    if parts[:2] == ("opt", "python") and len(parts) > 4 and (parts[-1] in _NOT_NEEDED or "config-3" in parts[-1]):
+    if parts[:2] == ("opt", "python") and len(parts) > 4 and parts[-1].partition(".")[0] in _NOT_NEEDED:
         return None
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = "root"
@@ -150,7 +154,8 @@ def _python() -> Path:
 
 def _python_libraries() -> set[Path]:
     modules = Path(sys.base_prefix, "lib").glob("python3*/lib-dynload/*.so")
-    return {library for path in (_python(), *modules) for library in _libraries(path)}
+    needed = (path for path in modules if path.name.partition(".")[0] not in _NOT_NEEDED)
+    return {library for path in (_python(), *needed) for library in _libraries(path)}
 
 
 def _libraries(path: Path) -> set[Path]:

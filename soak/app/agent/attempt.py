@@ -164,6 +164,7 @@ class Attempt:
         self._break_if_stopped()
         if verdict is None:
             return _Result(reason="submitted_empty")
+        self._course.fault = verdict.fault
         return _Result(reason=reason, resolved=verdict.resolved, passed=len(verdict.passed), rule=verdict.rule)
 
     def _ask(self, messages: Sequence[Message]) -> Observation:

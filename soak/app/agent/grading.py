@@ -63,9 +63,9 @@ class Rule:
     grade: Callable[[str], Verdict]
     script: str = _SCRIPT
 
-    def failed(self, text: str) -> Verdict:
+    def failed(self, fault: str, text: str = "") -> Verdict:
         """Return the verdict over work whose tests came to no end."""
-        return Verdict(resolved=False, passed=(), missing=self.tests, text=text, rule=self.name)
+        return _nothing_said(self.name, self.tests, fault, text)
 
 
 def rule_for(task: Task) -> Rule:
@@ -137,6 +137,9 @@ def _graded(output: str, task: Task) -> Verdict:
     broken = any(status in _BROKEN for status in found.values())
     if code is not None and code[1] != ("1" if broken else "0"):
         found = {}
+    if not found:
+        tests = (*task.fail_to_pass, *task.pass_to_pass)
+        return _nothing_said(PYTEST_RULE, tests, f"pytest reported no test: {_last_line(log or output)}", output)
     failed = [name for name in task.fail_to_pass if found.get(name) not in _PASSED]
     lost = [name for name in task.pass_to_pass if found.get(name) not in _MAINTAINED]
     missing = (*failed, *lost)
@@ -173,10 +176,20 @@ def _by_swebench(library: SimpleNamespace, spec: Any, task: Task, output: str, n
         )
         resolved = bool(report["resolved"])
     except Exception as error:  # foreign code, fed with whatever the work handed in prints: its fault is no proof
-        text = f"{name} cannot read what the tests printed: {type(error).__name__}: {str(error)[:200]}"
-        return Verdict(resolved=False, passed=(), missing=names, text=text, rule=name)
+        fault = f"what the tests printed cannot be read: {type(error).__name__}: {str(error)[:200]}"
+        return _nothing_said(name, names, fault, output)
+    if not told:
+        return _nothing_said(name, names, f"the tests came to no end: {_last_line(output)}", output)
     missing = tuple(test for test in names if test not in set(passed))
     return Verdict(resolved=resolved, passed=passed, missing=missing, text=output[-4000:], rule=name)
+
+
+def _nothing_said(rule: str, tests: tuple[str, ...], fault: str, text: str) -> Verdict:
+    return Verdict(resolved=False, passed=(), missing=tests, text=text[-4000:], rule=rule, fault=fault)
+
+
+def _last_line(output: str) -> str:
+    return (output.strip().splitlines() or ["nothing"])[-1][:200]
 
 
 @cache

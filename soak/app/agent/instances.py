@@ -137,15 +137,14 @@ class InstanceBench:
 def _judged(clean: Instance, diff: bytes, rule: Rule, stopped: Callable[[], bool]) -> Verdict:
     """Return the verdict over `diff` in a container that the agent never saw."""
     limits = Limits(time_s=_TESTS_WITHIN_S, output_bytes=_TESTS_OUTPUT_BYTES, disk_bytes=1 << 60)
-    clean.run(f"mkdir -p {_FOLDER}", limits, stopped)
     clean.put(f"{_FOLDER}/handed_in.diff", diff)
     clean.put(f"{_FOLDER}/tests_files", b"".join(path.encode() + b"\0" for path in rule.test_files))
     applied = clean.run(_APPLY, limits, stopped)
     if applied.code != 0:
-        return rule.failed(f"what was handed in cannot be applied: {applied.output[-2000:]}")
+        return rule.failed("what was handed in cannot be applied", applied.output)
     for name, data in rule.files.items():
         clean.put(f"{_FOLDER}/{name}", data)
     ended = clean.run(f"/bin/bash {_FOLDER}/{rule.script}", limits, stopped)
     if ended.ended != "exit":
-        return rule.failed(f"{ended.output[-4000:]}\n[the tests were ended: {ended.ended}]")
+        return rule.failed(f"the tests were ended: {ended.ended}", ended.output)
     return rule.grade(ended.output)

@@ -18,7 +18,7 @@ _TESTS_WITHIN_S = 120.0
 class Verdict:
     """
     `missing`: tests that should have passed and did not. `text`: the end of what the tests printed. `rule`: what
-    decided, where there is more than one way.
+    decided, where there is more than one way. `fault`: why the tests said nothing at all, whatever the work is worth.
     """
 
     resolved: bool
@@ -26,6 +26,7 @@ class Verdict:
     missing: tuple[str, ...]
     text: str
     rule: str = ""
+    fault: str = ""
 
 
 def verify(
