@@ -120,10 +120,10 @@ def _archive(testbed: Path) -> bytes:
 
 def _put_programs(archive: tarfile.TarFile) -> None:
     paths = {name: path for name in PROGRAMS if (path := shutil.which(name)) is not None}
-    libraries = {library for path in paths.values() for library in _libraries(Path(path))}
+    libraries = _libraries(*map(Path, paths.values())) | _python_libraries()
     for name, path in paths.items():
         archive.add(Path(path).resolve(), f"usr/bin/{name}", filter=_as_root)
-    for library in libraries | set(_python_libraries()):
+    for library in libraries:
         archive.add(library.resolve(), str(library).lstrip("/"), filter=_as_root)
 
 
@@ -155,11 +155,11 @@ def _python() -> Path:
 def _python_libraries() -> set[Path]:
     modules = Path(sys.base_prefix, "lib").glob("python3*/lib-dynload/*.so")
     needed = (path for path in modules if path.name.partition(".")[0] not in _NOT_NEEDED)
-    return {library for path in (_python(), *needed) for library in _libraries(path)}
+    return _libraries(_python(), *needed)
 
 
-def _libraries(path: Path) -> set[Path]:
-    """Return the shared libraries that a program is linked with, the loader included."""
-    told = subprocess.run(["ldd", str(path)], capture_output=True, text=True, check=False).stdout
+def _libraries(*paths: Path) -> set[Path]:
+    """Return the shared libraries that programs are linked with, the loader included."""
+    told = subprocess.run(["ldd", *map(str, paths)], capture_output=True, text=True, check=False).stdout
     words = (word for line in told.splitlines() for word in line.split() if word.startswith("/"))
-    return {Path(word) for word in words if Path(word).exists()}
+    return {Path(word) for word in words if Path(word).is_file()} - set(paths)

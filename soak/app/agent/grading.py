@@ -76,7 +76,7 @@ def rule_for(task: Task) -> Rule:
     tests = (*task.fail_to_pass, *task.pass_to_pass)
     if not task.fail_to_pass:
         raise _unjudged(task, "no test of its row fails before it is solved, so nothing could tell that it was")
-    if row.get("image_assets") not in (None, "", "{}", {}):
+    if _needs_assets(row.get("image_assets")):
         raise _unjudged(task, "its tests need binary files (image_assets), which soak does not fetch")
     test_files = touched(str(row.get("test_patch")))
     official = _official(row, task)
@@ -105,6 +105,15 @@ def statuses(log: str) -> dict[str, str]:
         if len(words) > 1 and words[0] in _STATUSES and line.startswith(words[0]):
             found[words[1]] = words[0]
     return found
+
+
+def _needs_assets(named: Any) -> bool:
+    """Return whether a row names binary files for its patches: an object of lists, or JSON text of one."""
+    try:
+        assets = msgspec.json.decode(named) if isinstance(named, str) and named else named
+    except (msgspec.DecodeError, RecursionError):
+        return True
+    return isinstance(assets, dict) and any(assets.get(name) for name in ("patch", "test_patch"))
 
 
 def _by_pytest(task: Task, row: Mapping[str, Any], test_files: tuple[str, ...]) -> Rule:
