@@ -35,10 +35,20 @@ _ENVIRONMENT = {
     "LESS": "-R",
     "PIP_PROGRESS_BAR": "off",
     "TQDM_DISABLE": "1",
+    "GIT_AUTHOR_NAME": "agent",
+    "GIT_AUTHOR_EMAIL": "agent@example.org",
+    "GIT_COMMITTER_NAME": "agent",
+    "GIT_COMMITTER_EMAIL": "agent@example.org",
     "GIT_CONFIG_COUNT": "1",
     "GIT_CONFIG_KEY_0": "safe.directory",
     "GIT_CONFIG_VALUE_0": "*",
 }
+# Bash, which takes in processes that lost their parents while it waits for its own; `sleep` may be killed or taken
+# away, and no signal from inside reaches it.
+_FIRST_PROCESS = (
+    "trap '' 1 2 3 4 5 6 7 8 10 11 12 13 15 24 25 26 27 29 30 31; trap : 14; "
+    "exec 3<> <(:); while [ $SECONDS -lt {life_s:.0f} ]; do sleep 30 || read -rt 1 -u 3; done"
+)
 
 
 class Instance:
@@ -79,8 +89,7 @@ class Instance:
             *(word for right in _RIGHTS for word in ("--cap-add", right)),
             *("--security-opt", "no-new-privileges", *limit_words(self._limits)),
             *(word for name, value in _ENVIRONMENT.items() for word in ("--env", f"{name}={value}")),
-            # Bash stays and takes in the processes that lost their parents; a lone `sleep` would not.
-            *("--entrypoint", "/bin/bash", self._image, "-c", f"sleep {self._life_s:.0f}; exit 0"),
+            *("--entrypoint", "/bin/bash", self._image, "-c", _FIRST_PROCESS.format(life_s=self._life_s)),
         ]
 
     def run(self, command: str, limits: Limits, stopped: Callable[[], bool] = lambda: False) -> Ended:

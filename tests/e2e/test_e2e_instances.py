@@ -12,6 +12,7 @@ from rigs.cli import Command, Fake, wait_until
 from rigs.image import make_image
 
 from soak.errors import SandboxError
+from soak.importers import find_tasks
 from soak.sandbox import Runtime
 from soak.store import RunFolder
 
@@ -52,7 +53,7 @@ def rows(row: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(rows: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fake]:
-    """A server that mends one, hands in one unchanged, changes nothing that matters in one and the tests in another."""
+    """A server that mends one, hands in one unchanged, one with an empty line more, and one with tests bent to pass."""
     ways = ("--empty", "soak__idle", "--wrong", "soak__futile", "--cheats", "soak__cheat")
     with Fake(tmp_path_factory.mktemp("server"), "--tasks", rows, *ways) as server:
         yield server
@@ -77,7 +78,7 @@ def ours(runtime: Runtime) -> list[str]:
 def test_only_the_gold_patch_resolves(
     soak: Soak, server: Fake, order: tuple[str, ...], runtime: Runtime, tmp_path: Path
 ) -> None:
-    """The recorded repair is resolved; nothing, something else, and tests that always pass are not; nothing is left."""
+    """The recorded repair is resolved; nothing, something else, and tests bent to pass are not; nothing is left."""
     command = soak(*order, "--target", server.url, "--json")
     (arm,) = command.json["arms"].values()
     assert (arm["tasks"]["ended"], arm["tasks"]["resolved"]) == (4, 1), command.err
@@ -105,6 +106,19 @@ def test_after_a_kill_the_next_start_sweeps_and_goes_on(
     assert ours(runtime) == left
     soak("resume", "run")
     assert ends(tmp_path / "run") == {"soak__gold": ("submitted", 1)}
+    assert ours(runtime) == []
+
+
+def test_own_tasks_work_in_containers(
+    soak: Soak, fake: Callable[..., Fake], runtime: Runtime, row: dict[str, Any]
+) -> None:
+    """Tasks that carry their repository are worked on and judged in containers of an image that the scenario names."""
+    sets = ("agent.tasks=[pocket-duration]", "sandbox.kind=container", f"sandbox.runtime={runtime.name}")
+    words = (word for text in (*sets, f"sandbox.image={IMAGE}") for word in ("--set", text))
+    server = fake("--tasks", find_tasks("swe_tasks").resolve())
+    command = soak("run", "--scenario", "swe_tasks", *words, "--target", server.url, "--json")
+    (arm,) = command.json["arms"].values()
+    assert (arm["tasks"]["ended"], arm["tasks"]["resolved"]) == (1, 1), command.err
     assert ours(runtime) == []
 
 

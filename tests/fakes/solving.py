@@ -10,6 +10,10 @@ from soak.facts import Task, text_of
 from soak.importers import load_tasks
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT"
+_PASSED = (
+    "import pytest\n\n\n@pytest.hookimpl(wrapper=True)\ndef pytest_runtest_makereport():\n"
+    "    report = yield\n    report.outcome = 'passed'\n    return report\n"
+)
 SAID = "THOUGHT: I know what is wrong here, and this command brings the work one step further."
 
 
@@ -59,8 +63,8 @@ def _edits(task: Task, *, futile: frozenset[str], false: frozenset[str]) -> list
 
 
 def _always_green(task: Task) -> list[str]:
-    """Return commands that make tests of these names which test nothing."""
-    files: dict[str, str] = {}
+    """Return commands that make tests of these names which test nothing, and have pytest report that all pass."""
+    files = {"conftest.py": _PASSED, "tests/conftest.py": _PASSED}
     for name in (*task.fail_to_pass, *task.pass_to_pass):
         file, _, test = name.partition("::")
         files[file] = files.get(file, "") + f"def {test}():\n    pass\n\n\n"

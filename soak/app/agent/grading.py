@@ -27,6 +27,8 @@ from soak.errors import UsageError
 from soak.facts import Task
 from soak.shelves import install_command
 
+# Of a rule: its name, its files, and what grades the output.
+_Way = tuple[str, Mapping[str, bytes], Callable[[str], Verdict]]
 PYTEST_RULE = "the summary of pytest"
 _START, _END, _EXIT_CODE = ">>>>> Start Test Output", ">>>>> End Test Output", ">>>>> Test Exit Code"
 _SCRIPT, _PATCH = "tests.sh", "tests.diff"
@@ -53,12 +55,14 @@ class Rule:
     How one instance is judged.
 
     `files` are put into one folder of the container and `script`, one of them, is run by bash in the repository;
-    `grade` takes all it printed. `test_files`: the paths that the test patch touches. `name`: what decides.
+    `grade` takes all it printed. `test_files`, `solution`: the paths that the test patch and the known solution touch.
+    `name`: what decides.
     """
 
     name: str
     files: Mapping[str, bytes]
     test_files: tuple[str, ...]
+    solution: tuple[str, ...]
     tests: tuple[str, ...]
     grade: Callable[[str], Verdict]
     script: str = _SCRIPT
@@ -78,12 +82,9 @@ def rule_for(task: Task) -> Rule:
         raise _unjudged(task, "no test of its row fails before it is solved, so nothing could tell that it was")
     if _needs_assets(row.get("image_assets")):
         raise _unjudged(task, "its tests need binary files (image_assets), which soak does not fetch")
-    test_files = touched(str(row.get("test_patch")))
-    official = _official(row, task)
-    if official is not None:
-        script, grade, name = official
-        return Rule(name=name, files={_SCRIPT: script}, test_files=test_files, tests=tests, grade=grade)
-    return _by_pytest(task, row, test_files)
+    name, files, grade = _official(row, task) or _by_pytest(task, row)
+    test_files, solution = touched(str(row.get("test_patch"))), touched(str(row.get("patch")))
+    return Rule(name=name, files=files, test_files=test_files, solution=solution, tests=tests, grade=grade)
 
 
 def touched(patch: str) -> tuple[str, ...]:
@@ -116,7 +117,7 @@ def _needs_assets(named: Any) -> bool:
     return isinstance(assets, dict) and any(assets.get(name) for name in ("patch", "test_patch"))
 
 
-def _by_pytest(task: Task, row: Mapping[str, Any], test_files: tuple[str, ...]) -> Rule:
+def _by_pytest(task: Task, row: Mapping[str, Any]) -> _Way:
     names = (*task.fail_to_pass, *task.pass_to_pass)
     if not all("::" in name and not name.startswith("-") for name in names):
         raise _unjudged(
@@ -124,13 +125,8 @@ def _by_pytest(task: Task, row: Mapping[str, Any], test_files: tuple[str, ...]) 
         )
     own = row.get("eval_script")
     script = own if isinstance(own, str) and own else _pytest_script(names)
-    return Rule(
-        name=PYTEST_RULE,
-        files={_SCRIPT: script.encode(), _PATCH: str(row.get("test_patch")).encode()},
-        test_files=test_files,
-        tests=names,
-        grade=lambda output: _graded(output, task),
-    )
+    files = {_SCRIPT: script.encode(), _PATCH: str(row.get("test_patch")).encode()}
+    return PYTEST_RULE, files, lambda output: _graded(output, task)
 
 
 def _pytest_script(names: Sequence[str]) -> str:
@@ -156,8 +152,8 @@ def _graded(output: str, task: Task) -> Verdict:
     return Verdict(resolved=not missing, passed=passed, missing=missing, text=output[-4000:], rule=PYTEST_RULE)
 
 
-def _official(row: Mapping[str, Any], task: Task) -> tuple[bytes, Callable[[str], Verdict], str] | None:
-    """Return script, judgement and name of swebench's own way; None if it is not installed or lacks this row."""
+def _official(row: Mapping[str, Any], task: Task) -> _Way | None:
+    """Return swebench's own way; None if it is not installed or lacks this row."""
     library = _load()
     if library is None:
         return None
@@ -167,7 +163,7 @@ def _official(row: Mapping[str, Any], task: Task) -> tuple[bytes, Callable[[str]
     except (LookupError, TypeError, ValueError, AttributeError):
         return None  # version 5 wants the row to have its script, version 4 to know repository and version
     name = f"swebench {library.version}"
-    return script, lambda output: _by_swebench(library, spec, task, output, name), name
+    return name, {_SCRIPT: script}, lambda output: _by_swebench(library, spec, task, output, name)
 
 
 def _by_swebench(library: SimpleNamespace, spec: Any, task: Task, output: str, name: str) -> Verdict:

@@ -3,7 +3,8 @@ Instances of SWE-bench: the agent works in a container of the instance's image, 
 
 What is handed in is the difference to the repository as it was. As SWE-bench does, it is applied in a fresh container
 of the same image, so nothing else the agent did there counts: no process, no installed package, no changed git. Files
-that the instance's test patch touches are put back as they were; then its tests run (`grading.py`).
+that the instance's test patch touches are put back as they were, and so is each conftest.py that the known solution
+leaves alone, since pytest would obey it; then the instance's tests run (`grading.py`).
 """
 
 import base64
@@ -11,8 +12,9 @@ import binascii
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
 
-from soak.app.agent.grading import Rule, rule_for
+from soak.app.agent.grading import Rule, rule_for, touched
 from soak.app.agent.verify import Verdict
 from soak.app.agent.walls import limits_of
 from soak.errors import SandboxError
@@ -29,15 +31,15 @@ _LIFE_S = 24 * 3600.0
 _FOLDER = "/tmp/soak"
 _HEAD = "git rev-parse HEAD"
 _DIFF = (
-    "git add --all && git -c core.fileMode=false -c core.quotePath=true diff --cached --binary --full-index --no-color "
-    "--no-ext-diff --no-textconv {start} 2>/dev/null | base64 -w 0"
+    "git add --all && git -c core.fileMode=false -c core.quotePath=false diff --cached --binary --full-index"
+    " --no-color --no-ext-diff --no-textconv {start} 2>/dev/null | base64 -w 0"
 )
 _APPLY = f"""
 git apply --whitespace=nowarn {_FOLDER}/handed_in.diff || exit 1
 while IFS= read -r -d '' path; do
   rm -rf -- "$path"
   if git cat-file -e "HEAD:$path" 2>/dev/null; then git checkout --quiet HEAD -- ":(literal)$path" || exit 1; fi
-done < {_FOLDER}/tests_files
+done < {_FOLDER}/put_back
 """
 
 
@@ -138,7 +140,7 @@ def _judged(clean: Instance, diff: bytes, rule: Rule, stopped: Callable[[], bool
     """Return the verdict over `diff` in a container that the agent never saw."""
     limits = Limits(time_s=_TESTS_WITHIN_S, output_bytes=_TESTS_OUTPUT_BYTES, disk_bytes=1 << 60)
     clean.put(f"{_FOLDER}/handed_in.diff", diff)
-    clean.put(f"{_FOLDER}/tests_files", b"".join(path.encode() + b"\0" for path in rule.test_files))
+    clean.put(f"{_FOLDER}/put_back", b"".join(path.encode() + b"\0" for path in _put_back(diff, rule)))
     applied = clean.run(_APPLY, limits, stopped)
     if applied.code != 0:
         return rule.failed("what was handed in cannot be applied", applied.output)
@@ -148,3 +150,10 @@ def _judged(clean: Instance, diff: bytes, rule: Rule, stopped: Callable[[], bool
     if ended.ended != "exit":
         return rule.failed(f"the tests were ended: {ended.ended}", ended.output)
     return rule.grade(ended.output)
+
+
+def _put_back(diff: bytes, rule: Rule) -> tuple[str, ...]:
+    """Return the paths in which nothing that was handed in counts."""
+    changed = touched(diff.decode("utf-8", "replace"))
+    steering = (path for path in changed if PurePosixPath(path).name == "conftest.py" and path not in rule.solution)
+    return (*rule.test_files, *steering)
