@@ -5,7 +5,6 @@ Containers are called soak-PID-START-RANDOM after the process they belong to and
 what a killed soak left is known for what it is and removed by the next one on the same machine (`sweep`).
 """
 
-import contextlib
 import os
 import platform
 import secrets
@@ -121,7 +120,7 @@ class Runtime:
         """
         Return the name under which this machine has `image`, which is fetched if it is not there.
 
-        Raises `SandboxError` if it cannot be had; what was fetched of it stays, so that another try goes on.
+        Raises `SandboxError` if it cannot be had. Where `stopped` ends the fetching, it is not there.
         """
         names = (image, *self._qualified(image))
         for name in names:
@@ -155,8 +154,7 @@ class Runtime:
 
     def remove(self, name: str) -> None:
         """Remove a container, running or not, if it is there."""
-        with contextlib.suppress(OSError):
-            self.ask("rm", "--force", "--volumes", name)
+        self.ask("rm", "--force", "--volumes", name)
 
     def sweep(self) -> None:
         """Remove the containers of processes of this machine that are gone."""

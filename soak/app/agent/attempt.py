@@ -17,7 +17,7 @@ from typing import Literal
 
 from soak.app.agent import mini
 from soak.app.agent.workshop import Workbench, Workshop
-from soak.errors import SoakError
+from soak.errors import SandboxError, SoakError
 from soak.facts import Agent, ConversationEnd, Message, Node, Observation, Record, Task, chained
 from soak.replay import Asked, Floor
 from soak.sandbox import Ended
@@ -135,6 +135,10 @@ class Attempt:
                 return self._judged(bench, self._agent(bench))
         except (_Broken, CancelledError):
             return None
+        except SandboxError:
+            if not self._stopped():
+                raise
+            return None  # an image half fetched, for example: the task has no end and is begun again
 
     def _agent(self, bench: Workbench) -> Reason:
         try:
