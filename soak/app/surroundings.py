@@ -28,6 +28,7 @@ _EXTRA = re.compile(r"extra == [\"']([\w.-]+)[\"']")
 _FOR_WHAT = {
     "agent": "agents cannot work on tasks (scenario swe_tasks)",
     "hub": "parquet, arrow and the Hub cannot be imported",
+    "swebench": "instances of SWE-bench are judged by the summary of pytest alone",
     "report": "pages (soak report, compare --html) cannot be written",
 }
 

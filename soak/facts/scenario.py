@@ -187,8 +187,9 @@ class Sandbox:
     """
     Where an agent's commands run, and the limits on each of them.
 
-    container: `image` holds bash and a Python with pytest; `runtime` is docker or podman (default: which answers).
-    command_s: seconds. processes: with their threads. memory_mib: resident, in all. disk_mib: written, in all.
+    container: `image` holds bash, git and a Python with pytest; instances of SWE-bench name their own and need none.
+    `runtime` is docker or podman (default: which answers). command_s: seconds. processes: with their threads.
+    memory_mib: resident, in all. disk_mib: written, in all.
     """
 
     __pydantic_config__ = _STRICT

@@ -24,7 +24,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     `tests` are files the agent never sees, laid over those of the repository's own below `tests/` when it has
     submitted; names as pytest gives them: `fail_to_pass` fail at the beginning, `pass_to_pass` pass then, and the task
     is resolved if all of both pass. `solution` is a known good one: the changed files whole, None for one removed.
-    `image`: the container image that holds the repository instead of `files` (SWE-bench instances).
+    An instance of SWE-bench has neither files nor tests: `image` is the container image that holds its repository,
+    `row` its row as the data set has it, which tells how it is judged.
     """
 
     id: str
@@ -36,6 +37,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     pass_to_pass: tuple[str, ...] = ()
     solution: dict[str, str | None] = {}
     image: str | None = None
+    row: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
     meta: dict[str, Any] = {}
 
     @property

@@ -2,8 +2,10 @@
 Tasks files in: our own (the form is told in `soak.facts.task`) and rows of SWE-bench and its like.
 
 A row of SWE-bench is a JSON object with `instance_id`, `repo`, `base_commit`, `problem_statement`, `test_patch`,
-`FAIL_TO_PASS` and `PASS_TO_PASS` (lists, or JSON text of lists), as `datasets` writes them with `to_json`. Its
-repository is in a container image; rows that name none get the one that SWE-bench publishes.
+`FAIL_TO_PASS` and `PASS_TO_PASS` (lists, or JSON text of lists), as `datasets` writes them with `to_json`, or a row of
+the parquet or arrow files of such a data set (extra `hub`). Its
+repository is in a container image; rows that name none (`image`, `image_name` or `docker_image`) get the one that
+SWE-bench publishes. The row itself is kept: its other fields tell how it is judged.
 """
 
 import hashlib
@@ -17,7 +19,8 @@ import msgspec
 from soak.errors import CorpusError
 from soak.facts import REPOSITORY_SCHEMA, TASK_SCHEMA, CorpusCard, Message, Task, Turn, make_episode
 from soak.importers.corpus import Corpus, check_episode
-from soak.importers.reading import UnreadableError, lines_of, parse_json
+from soak.importers.reading import Line, UnreadableError, lines_of, parse_json
+from soak.importers.tables import table_in, table_kind
 from soak.shelves import meant, on_shelves
 
 TASKS_MAX = 10_000
@@ -64,7 +67,7 @@ def load_tasks(path: Path) -> tuple[Task, ...]:
     repositories: dict[str, dict[str, str]] = {}
     tasks: dict[str, Task] = {}
     try:
-        for line in lines_of(path):
+        for line in _lines(path):
             place = f"{path}:{line.number}"
             value, _ = parse_json(line.data, place)
             read = _line(value, place, repositories)
@@ -75,10 +78,19 @@ def load_tasks(path: Path) -> tuple[Task, ...]:
                 raise UnreadableError(place, f"the task {read.id[:80]!r} is there twice, or is one too many")
             tasks[read.id] = read
     except UnreadableError as error:
-        raise CorpusError(f"the tasks cannot be used: {error.place}", why=error.why, hint=_FORM) from error
+        raise CorpusError(
+            f"the tasks cannot be used: {error.place}", why=error.why, hint=error.hint or _FORM
+        ) from error
     if not tasks:
         raise CorpusError(f"the tasks cannot be used: {path}", why="there is no task in it", hint=_FORM)
     return tuple(tasks.values())
+
+
+def _lines(path: Path) -> Iterator[Line]:
+    kind = table_kind(path)
+    if kind is None:
+        return lines_of(path)
+    return (Line(number=number, data=row, ended=True) for number, row in enumerate(table_in(path, kind).rows, start=1))
 
 
 def tasks_digest(tasks: Sequence[Task]) -> str:
@@ -159,15 +171,16 @@ def _swe_bench(row: dict[str, Any], place: str) -> Task:
     if wrong:
         raise UnreadableError(place, f"is a row of SWE-bench whose {', '.join(wrong)} is no text")
     name = str(row["instance_id"])
-    image = row.get("image_name") or row.get("docker_image")
+    named = (row.get(key) for key in ("image", "image_name", "docker_image"))
+    image = next((value for value in named if isinstance(value, str) and value), None)
     return Task(
         id=name,
         repository=str(row["repo"]),
         problem=str(row["problem_statement"]),
         fail_to_pass=_names(row.get("FAIL_TO_PASS"), place),
         pass_to_pass=_names(row.get("PASS_TO_PASS"), place),
-        image=image if isinstance(image, str) else _IMAGE.format(name.lower().replace("__", "_1776_")),
-        meta={"base_commit": row["base_commit"], "test_patch": row["test_patch"]},
+        image=image or _IMAGE.format(name.lower().replace("__", "_1776_")),
+        row=row,
     )
 
 

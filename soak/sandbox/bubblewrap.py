@@ -68,7 +68,7 @@ class Bubblewrap:
     ) -> Ended:
         """Run a program with its arguments, as `run` does a command; `given` (at most 64 KiB) is its stdin."""
         command = self.command(program, limits)
-        return run_walled(command, place=self.place, limits=limits, stopped=stopped, given=given)
+        return run_walled(command, measured=self.place, limits=limits, stopped=stopped, given=given)
 
     def command(self, program: Sequence[str], limits: Limits) -> list[str]:
         """Return the whole command line: walls, user, limits, program."""

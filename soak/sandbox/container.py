@@ -5,21 +5,15 @@ The command line says the same as bubblewrap's: no network, nothing of the host 
 The image is the user's; it must have bash and a `python` with pytest.
 """
 
-import contextlib
-import secrets
-import shutil
-import subprocess
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from soak.errors import SandboxError
 from soak.sandbox.limits import Ended, Limits
 from soak.sandbox.place import HOME_AT, SCRIPT_AT, TMP_AT, WORK_AT, Place, environment
 from soak.sandbox.running import run_walled
+from soak.sandbox.runtime import Runtime, limit_words, new_name
 
-RUNTIMES = ("docker", "podman")
-_ANSWER_WITHIN_S = 20.0
 # Of the image, not of the host: its own PATH and Python stay.
 _OF_OUR_WALLS = frozenset({"PATH", "PYTHONPATH"})
 
@@ -40,7 +34,7 @@ class Container:
         self,
         place: Place,
         *,
-        runtime: str,
+        runtime: Runtime,
         image: str,
         read_only: bool = False,
         work: Path | None = None,
@@ -61,20 +55,6 @@ class Container:
             *(Mount(source=source, target=str(target), read_only=True) for source, target in shown),
         )
 
-    @staticmethod
-    def runtime(wanted: str | None = None) -> str:
-        """Return the runtime that answers (`wanted`, else docker or podman); raises `SandboxError` if none does."""
-        names = (wanted,) if wanted else RUNTIMES
-        tried = [(name, _trouble(name)) for name in names]
-        for name, trouble in tried:
-            if trouble is None:
-                return name
-        raise SandboxError(
-            "no container runtime answers",
-            why="; ".join(f"{name}: {trouble}" for name, trouble in tried),
-            hint="start the runtime's daemon, or leave the sandbox to bubblewrap",
-        )
-
     def run(self, command: str, limits: Limits, stopped: Callable[[], bool] = lambda: False) -> Ended:
         """Run a bash command in the repository and return how it ended; raises `SandboxError` if it cannot begin."""
         return self.run_program(self.place.bash(command), limits, stopped)
@@ -83,26 +63,25 @@ class Container:
         self, program: Sequence[str], limits: Limits, stopped: Callable[[], bool] = lambda: False, given: bytes = b""
     ) -> Ended:
         """Run a program with its arguments, as `run` does a command; `given` (at most 64 KiB) is its stdin."""
-        name = f"soak-{secrets.token_hex(8)}"
+        name = new_name()
         return run_walled(
             self.command(program, limits, name=name),
-            place=self.place,
+            measured=self.place,
             limits=limits,
             stopped=stopped,
             given=given,
-            kill=lambda: _kill(self._runtime, name),
+            kill=lambda: self._runtime.remove(name),  # the client's death alone would leave it running
+            environment=self._runtime.environment(),
         )
 
     def command(self, program: Sequence[str], limits: Limits, *, name: str) -> list[str]:
         """Return the whole command line for a container called `name`."""
         first, *arguments = program
         return [
-            *(self._runtime, "run", "--rm", "--name", name),
-            *("--interactive", "--network", "none", "--read-only", "--init"),
+            *(self._runtime.name, "run", "--rm", "--name", name, *self._runtime.labelled()),
+            *("--interactive", "--network", "none", "--read-only", "--stop-timeout", "0"),
             *("--user", f"{self.place.uid}:{self.place.uid}", "--cap-drop", "ALL"),
-            *("--security-opt", "no-new-privileges", "--pids-limit", str(limits.processes)),
-            *("--memory", str(limits.memory_bytes), "--memory-swap", str(limits.memory_bytes)),
-            *("--ulimit", f"fsize={limits.disk_bytes}", "--ulimit", "core=0"),
+            *("--security-opt", "no-new-privileges", *limit_words(limits)),
             *(word for key, value in _environment().items() for word in ("--env", f"{key}={value}")),
             *(word for mount in self._mounts for word in ("--mount", _spelled(mount))),
             *("--workdir", WORK_AT, "--entrypoint", first, self._image, *arguments),
@@ -115,26 +94,3 @@ def _environment() -> dict[str, str]:
 
 def _spelled(mount: Mount) -> str:
     return f"type=bind,source={mount.source},target={mount.target}{',readonly' if mount.read_only else ''}"
-
-
-def _trouble(name: str) -> str | None:
-    """Return why the runtime `name` cannot be used, or None if it can."""
-    if shutil.which(name) is None:
-        return "not found"
-    try:
-        told = subprocess.run(
-            [name, "info", "--format", "{{.ID}}" if name == "docker" else "{{.Host.Hostname}}"],
-            capture_output=True,
-            text=True,
-            timeout=_ANSWER_WITHIN_S,
-            check=False,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
-        return str(error)[:200]
-    return None if told.returncode == 0 and told.stdout.strip() else (told.stderr.strip()[:200] or "no daemon answers")
-
-
-def _kill(runtime: str, name: str) -> None:
-    """Remove the container if it is still there; the client's death alone would leave it running."""
-    with contextlib.suppress(OSError, subprocess.SubprocessError):
-        subprocess.run([runtime, "rm", "--force", name], capture_output=True, timeout=_ANSWER_WITHIN_S, check=False)

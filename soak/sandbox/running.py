@@ -11,12 +11,11 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
-from typing import IO
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Protocol
 
 from soak.errors import SandboxError
 from soak.sandbox.limits import Ended, Ending, Limits
-from soak.sandbox.place import Place
 from soak.sandbox.processes import descendants, nameless_bytes, usage_below
 
 _TICK_S = 0.1
@@ -26,20 +25,30 @@ _READ_BYTES = 1 << 16
 _DISK_SHARE = 0.1
 
 
+class Measured(Protocol):
+    """Where a command writes."""
+
+    def over(self, limits: Limits, more_bytes: int = 0) -> bool:
+        """Whether it holds more than the limits allow, with `more_bytes` that the command holds elsewhere."""
+        ...
+
+
 def run_walled(
     command: Sequence[str],
     *,
-    place: Place,
     limits: Limits,
     stopped: Callable[[], bool],
+    measured: Measured | None = None,
     given: bytes = b"",
     kill: Callable[[], None] | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> Ended:
     """
     Run `command` (walls and all) and return how it ended; nothing it started is left.
 
     `stopped` is asked ten times a second; `given` (at most 64 KiB, what a pipe holds) is what the command reads from
-    stdin; `kill` is what ends the command besides killing its processes. Raises `SandboxError` if it cannot be started.
+    stdin; `kill` is what ends the command besides killing its processes; `environment` is what the walls themselves
+    need. Raises `SandboxError` if it cannot be started.
     """
     began = time.monotonic()
     try:
@@ -48,7 +57,7 @@ def run_walled(
             stdin=subprocess.PIPE if given else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env={"PATH": os.defpath},
+            env={"PATH": os.defpath} if environment is None else dict(environment),
             start_new_session=True,
         )
     except OSError as error:
@@ -58,7 +67,7 @@ def run_walled(
     output = bytearray()
     try:
         _give(process, given)
-        broken = _watch(process, output, _Watch(place, limits, stopped, began))
+        broken = _watch(process, output, _Watch(measured, limits, stopped, began))
     finally:
         _end(process, kill)
     code = process.returncode
@@ -80,8 +89,8 @@ def _give(process: "subprocess.Popen[bytes]", given: bytes) -> None:
 class _Watch:
     """Says which limit a running command has broken."""
 
-    def __init__(self, place: Place, limits: Limits, stopped: Callable[[], bool], began: float) -> None:
-        self._place = place
+    def __init__(self, measured: Measured | None, limits: Limits, stopped: Callable[[], bool], began: float) -> None:
+        self._measured = measured
         self.limits = limits
         self._stopped = stopped
         self._deadline = began + limits.time_s
@@ -105,8 +114,10 @@ class _Watch:
 
     def too_full(self, pid: int) -> bool:
         """Whether the folders hold too much, with files that are open and removed; sets when to look again."""
+        if self._measured is None:
+            return False
         began = time.monotonic()
-        full = self._place.over(self.limits, nameless_bytes(pid))
+        full = self._measured.over(self.limits, nameless_bytes(pid))
         now = time.monotonic()
         self._disk_at = now + max(_TICK_S, (now - began) / _DISK_SHARE)
         return full

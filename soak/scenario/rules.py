@@ -122,8 +122,6 @@ def _decide(decide: Decide) -> Iterator[Problem]:
 
 
 def _sandbox(sandbox: Sandbox) -> Iterator[Problem]:
-    if sandbox.kind == "container" and sandbox.image is None:
-        yield Problem(("sandbox",), "kind container needs image")
     for name in ("image", "runtime"):
         if sandbox.kind != "container" and getattr(sandbox, name) is not None:
             yield Problem(("sandbox", name), f"belongs to kind container, but the kind is {sandbox.kind}")

@@ -168,8 +168,8 @@ def test_a_container_without_a_runtime_is_refused(soak: Soak) -> None:
     assert "no container runtime answers" in command.error_lines()[0]
 
 
-def test_instances_of_swe_bench_are_read_and_refused(soak: Soak, tmp_path: Path) -> None:
-    """Rows of SWE-bench are read as tasks; that soak does not drive what they need is said with exit code 5."""
+def test_instances_of_swe_bench_need_a_container_runtime(soak: Soak, tmp_path: Path) -> None:
+    """Rows of SWE-bench are read as tasks; without a runtime that answers, or in bubblewrap, the exit code is 5."""
     row = {
         "instance_id": "astropy__astropy-12907",
         "repo": "astropy/astropy",
@@ -181,11 +181,23 @@ def test_instances_of_swe_bench_are_read_and_refused(soak: Soak, tmp_path: Path)
     }
     rows = tmp_path / "rows.jsonl"
     rows.write_text(json.dumps(row) + "\n")
-    command = soak("run", "--scenario", "swe_tasks", "--set", f"corpus={rows}", "--target", NOWHERE)
+    order = ("run", "--scenario", "swe_tasks", "--set", f"corpus={rows}", "--target", NOWHERE)
+    command = soak(*order)
     assert command.code == 5
     _, why, hint = command.error_lines()
     assert "SWE-bench" in why
-    assert "carry their repository" in hint
+    assert "sandbox.kind=container" in hint
+    docker = ("--set", "sandbox.kind=container", "--set", "sandbox.runtime=docker")
+    command = soak(*order, *docker, env={"DOCKER_HOST": "tcp://127.0.0.1:9"})
+    assert command.code == 5
+    assert "no container runtime answers" in command.error_lines()[0]
+
+
+def test_tasks_with_a_repository_need_an_image_in_containers(soak: Soak) -> None:
+    """Tasks that carry their repository are refused in containers without an image, as wrong usage."""
+    command = soak(*ORDER, "--set", "sandbox.kind=container", "--target", NOWHERE)
+    assert command.code == 2
+    assert "sandbox.image" in command.error_lines()[2]
 
 
 def test_a_task_that_is_not_there_is_refused(soak: Soak) -> None:

@@ -13,6 +13,8 @@ from fakes.following import WAYS, Following, lines_of, mixed_ways
 from fakes.policy import DEFAULT_RATES, Policy, pre_encoded, seeded_policy
 from fakes.server import FakeServer, Mind
 
+_WAYS = ("empty", "wrong", "loops", "cheats")
+
 
 def parse() -> argparse.Namespace:
     """Return the command line."""
@@ -34,7 +36,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--no-token-ids", action="store_true")
     parser.add_argument("--key", help="the API key asked for")
     parser.add_argument("--tasks", type=Path, help="solve the tasks of this file for whichever agent asks")
-    for how in ("empty", "wrong", "loops"):
+    for how in _WAYS:
         parser.add_argument(f"--{how}", default="", help=f"with --tasks: ids of tasks, comma between; see {how}")
     parser.add_argument("--burst", type=int, help="answer everything with this many ready-made chunks")
     parser.add_argument("--follow", type=Path, help="a corpus folder whose recorded answers are given, for live replay")
@@ -58,9 +60,7 @@ def mind_of(args: argparse.Namespace) -> Mind:
         return lambda _: None
     from fakes.solving import solver  # here: it reads tasks with soak's own importers
 
-    return solver(
-        args.tasks, **{how: filter(None, getattr(args, how).split(",")) for how in ("empty", "wrong", "loops")}
-    )
+    return solver(args.tasks, **{how: filter(None, getattr(args, how).split(",")) for how in _WAYS})
 
 
 def policy_of(args: argparse.Namespace) -> Policy:

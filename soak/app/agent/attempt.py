@@ -16,9 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from soak.app.agent import mini
-from soak.app.agent.verify import verify
-from soak.app.agent.walls import Builder, Walls
-from soak.errors import SoakError
+from soak.app.agent.workshop import Workbench, Workshop
+from soak.errors import SandboxError, SoakError
 from soak.facts import Agent, ConversationEnd, Message, Node, Observation, Record, Task, chained
 from soak.replay import Asked, Floor
 from soak.sandbox import Ended
@@ -90,29 +89,28 @@ class _Result:
     reason: Reason
     resolved: bool = False
     passed: int = 0
-    text: str = ""
+    rule: str = ""
 
 
 class Attempt:
     """One task on one arm; `run` once, on the event loop."""
 
-    def __init__(self, task: Task, arm: str, floor: Floor, *, settings: Agent, builder: Builder) -> None:
+    def __init__(self, task: Task, arm: str, floor: Floor, *, settings: Agent, workshop: Workshop) -> None:
         self._task = task
         self._arm = arm
         self._floor = floor
         self._settings = settings
-        self._builder = builder
+        self._workshop = workshop
         self._mode = floor.tool_mode(arm)
         self._tools = mini.tools_for(self._mode)
         self._course = _Course()
         self._stop = threading.Event()
         self._asking: asyncio.Task[Record | None] | None = None
-        self._deadline = 0.0
+        self._began = self._deadline = 0.0
 
     async def run(self, executor: Executor) -> None:
         """Let the agent work to its end and record it; without an end where the run drains or is stopped."""
         self._loop = asyncio.get_running_loop()
-        began = time.monotonic()
         work = self._loop.run_in_executor(executor, self._work)
         try:
             result = await asyncio.shield(work)
@@ -123,27 +121,32 @@ class Attempt:
             await asyncio.gather(work, return_exceptions=True)
             raise
         if result is not None:
-            self._end(result, time.monotonic() - began)
+            self._end(result, time.monotonic() - self._began)
 
     # -- in the agent's thread ---------------------------------------------------------------------------------
 
     def _work(self) -> _Result | None:
         """Return how the task came out; None if the run is being stopped."""
-        self._deadline = time.monotonic() + self._settings.task_s
         try:
-            with self._builder.open(self._task) as walls:
-                reason = self._agent(walls)
-                return self._judged(walls, reason)
+            with self._workshop.open(self._task, self._stopped) as bench:
+                self._break_if_stopped()
+                self._began = time.monotonic()  # fetching an image is no part of the task's time
+                self._deadline = self._began + self._settings.task_s
+                return self._judged(bench, self._agent(bench))
         except (_Broken, CancelledError):
             return None
+        except SandboxError:
+            if not self._stopped():
+                raise
+            return None  # an image half fetched, for example: the task has no end and is begun again
 
-    def _agent(self, walls: Walls) -> Reason:
+    def _agent(self, bench: Workbench) -> Reason:
         try:
             finished = mini.work_on(
                 self._task.problem,
                 mode=self._mode,
                 ask=self._ask,
-                execute=lambda command: self._execute(walls, command),
+                execute=lambda command: self._execute(bench, command),
                 step_limit=self._settings.step_limit,
                 time_s=self._settings.task_s,
             )
@@ -157,15 +160,16 @@ class Attempt:
         self._course.format_errors = finished.format_errors
         return finished.reason
 
-    def _judged(self, walls: Walls, reason: Reason) -> _Result:
+    def _judged(self, bench: Workbench, reason: Reason) -> _Result:
         """Return the result; only work that was handed in is judged."""
         if reason != "submitted":
             return _Result(reason=reason)
-        if not walls.place.changed(self._task.files):
-            return _Result(reason="submitted_empty")
-        verdict = verify(self._task, walls.place.work, walls.place.uid, self._builder, self._stopped)
+        verdict = bench.judge(self._stopped)
         self._break_if_stopped()
-        return _Result(reason=reason, resolved=verdict.resolved, passed=len(verdict.passed), text=verdict.text[-1000:])
+        if verdict is None:
+            return _Result(reason="submitted_empty")
+        self._course.fault = verdict.fault
+        return _Result(reason=reason, resolved=verdict.resolved, passed=len(verdict.passed), rule=verdict.rule)
 
     def _ask(self, messages: Sequence[Message]) -> Observation:
         """Ask the arm one turn and return its answer; raises where there is none to go on with."""
@@ -183,15 +187,15 @@ class Attempt:
             raise _Over("error")
         return record.observation
 
-    def _execute(self, walls: Walls, command: str) -> Ended:
+    def _execute(self, bench: Workbench, command: str) -> Ended:
         """Run one command of the agent's, for no longer than the task has left."""
         self._break_if_stopped()
         left_s = self._deadline - time.monotonic()
         if left_s <= 0:
             raise _Over("time_limit")
         self._course.commands += 1
-        limits = replace(self._builder.limits, time_s=min(self._builder.limits.time_s, left_s))
-        ended = walls.run(command, limits, self._stopped)
+        limits = replace(self._workshop.limits, time_s=min(self._workshop.limits.time_s, left_s))
+        ended = bench.run(command, limits, self._stopped)
         self._break_if_stopped()
         return ended
 
@@ -249,4 +253,5 @@ class Attempt:
 def _sentence(name: str, result: _Result, course: _Course) -> str:
     how = "resolved" if result.resolved else f"not resolved ({result.reason.replace('_', ' ')})"
     told = f"{name}: {how} after {course.turns} turns and {course.commands} commands"
-    return f"{told}; {course.fault}" if course.fault else told
+    more = (f"judged by {result.rule}" if result.rule else "", course.fault)
+    return "; ".join(filter(None, (told, *more)))

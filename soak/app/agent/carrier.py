@@ -6,8 +6,8 @@ from pathlib import Path
 
 from soak.app.agent import mini
 from soak.app.agent.attempt import Attempt
-from soak.app.agent.walls import Builder
-from soak.errors import SandboxError, UsageError
+from soak.app.agent.workshop import Workshop
+from soak.errors import UsageError
 from soak.facts import Scenario, Task
 from soak.importers import Corpus, load_tasks, tasks_as_corpus
 from soak.plan import arm_order
@@ -25,9 +25,7 @@ def tasks_corpus(scenario: Scenario, path: Path) -> Corpus:
 
 def refuse_if_unable(scenario: Scenario, path: Path) -> None:
     """Raise `UsageError` or `SandboxError` if an agent cannot work on these tasks here, before anything is started."""
-    mini.refuse_if_absent()
-    Builder.of(scenario.sandbox, path)
-    _refuse_images(_chosen(load_tasks(path), scenario.agent.tasks))
+    _workshop(scenario, path)
 
 
 class AgentCarrier:
@@ -35,10 +33,9 @@ class AgentCarrier:
 
     def __init__(self, scenario: Scenario, path: Path) -> None:
         """Raises `UsageError`, `SandboxError`, `CorpusError`."""
-        refuse_if_unable(scenario, path)
         self._settings = scenario.agent
         self._tasks = {task.id: task for task in load_tasks(path)}
-        self._builder = Builder.of(scenario.sandbox, path)
+        self._workshop = _workshop(scenario, path)
         self._executor = ThreadPoolExecutor(scenario.load.in_flight, thread_name_prefix="agent")
 
     async def carry(self, floor: Floor) -> None:
@@ -49,8 +46,13 @@ class AgentCarrier:
                 return
             if not floor.is_over(arm):
                 task = self._tasks[conversation.episode.id]
-                attempt = Attempt(task, arm, floor, settings=self._settings, builder=self._builder)
+                attempt = Attempt(task, arm, floor, settings=self._settings, workshop=self._workshop)
                 await attempt.run(self._executor)
+
+
+def _workshop(scenario: Scenario, path: Path) -> Workshop:
+    mini.refuse_if_absent()
+    return Workshop.of(scenario.sandbox, _chosen(load_tasks(path), scenario.agent.tasks), path)
 
 
 def _chosen(tasks: Sequence[Task], names: Sequence[str]) -> tuple[Task, ...]:
@@ -63,15 +65,3 @@ def _chosen(tasks: Sequence[Task], names: Sequence[str]) -> tuple[Task, ...]:
             hint="correct agent.tasks, or leave it out for all of them",
         )
     return tuple(known[name] for name in names) if names else tuple(tasks)
-
-
-def _refuse_images(tasks: Sequence[Task]) -> None:
-    """Raise `SandboxError` for tasks whose repository is in an image of its own."""
-    named = [task.id for task in tasks if task.image is not None]
-    if named:
-        raise SandboxError(
-            f"{named[0]} cannot be worked on here",
-            why=f"{len(named)} tasks are SWE-bench instances: each needs its own container image and test runner, which"
-            " soak can read of but not drive",
-            hint="choose tasks that carry their repository (scenarios/tasks/README.md)",
-        )

@@ -16,12 +16,17 @@ _TESTS_WITHIN_S = 120.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """`missing`: tests that should have passed and did not. `text`: the end of what the tests printed."""
+    """
+    `missing`: tests that should have passed and did not. `text`: the end of what the tests printed. `rule`: what
+    decided, where there is more than one way. `fault`: why the tests said nothing at all, whatever the work is worth.
+    """
 
     resolved: bool
     passed: tuple[str, ...]
     missing: tuple[str, ...]
     text: str
+    rule: str = ""
+    fault: str = ""
 
 
 def verify(

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Protocol
 
 import soak
-from soak.errors import SandboxError
+from soak.errors import SandboxError, UsageError
 from soak.facts import Sandbox, Task
-from soak.sandbox import Bubblewrap, Container, Ended, Limits, Place, View
+from soak.sandbox import Bubblewrap, Container, Ended, Limits, Place, Runtime, View
 
 _MIB, _KIB = 1 << 20, 1 << 10
 TEST_PACKAGES = ("pytest", "_pytest", "pluggy", "iniconfig", "packaging", "pygments")
@@ -33,7 +33,7 @@ class Builder:
 
     limits: Limits
     view: View
-    runtime: str | None = None
+    runtime: Runtime | None = None
     image: str | None = None
 
     @classmethod
@@ -46,17 +46,20 @@ class Builder:
         Place.sweep()
         hidden = (Path(soak.__file__).parent, tasks_file.resolve().parent)
         view = View.of_this_interpreter(packages=TEST_PACKAGES, hidden=hidden)
-        limits = Limits(
-            time_s=wanted.command_s,
-            processes=wanted.processes,
-            memory_bytes=wanted.memory_mib * _MIB,
-            disk_bytes=wanted.disk_mib * _MIB,
-            output_bytes=wanted.output_kib * _KIB,
-        )
+        limits = limits_of(wanted)
         if wanted.kind == "bubblewrap":
             Bubblewrap.refuse_if_unusable(view)
             return cls(limits=limits, view=view)
-        return cls(limits=limits, view=view, runtime=Container.runtime(wanted.runtime), image=wanted.image)
+        if wanted.image is None:
+            raise UsageError(
+                "no container image is named for the tasks",
+                why="these tasks carry their repository, so any image with bash, git and a Python with pytest will do",
+                hint="add sandbox.image to the scenario (only instances of SWE-bench bring an image of their own)",
+            )
+        runtime = Runtime.find(wanted.runtime)
+        runtime.refuse_without_limits()
+        runtime.sweep()
+        return cls(limits=limits, view=view, runtime=runtime, image=runtime.image(wanted.image))
 
     @contextmanager
     def open(self, task: Task) -> Iterator[Walls]:
@@ -102,6 +105,17 @@ class Builder:
             )
         view = View(mounts=(*self.view.mounts, *shown), hidden=self.view.hidden, python=self.view.python)
         return Bubblewrap(place, view, read_only=tree is not None, work=tree)
+
+
+def limits_of(wanted: Sandbox) -> Limits:
+    """Return the limits on each command that a scenario sets."""
+    return Limits(
+        time_s=wanted.command_s,
+        processes=wanted.processes,
+        memory_bytes=wanted.memory_mib * _MIB,
+        disk_bytes=wanted.disk_mib * _MIB,
+        output_bytes=wanted.output_kib * _KIB,
+    )
 
 
 _CHECKOUT = (

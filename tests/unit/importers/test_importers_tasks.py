@@ -72,6 +72,20 @@ def test_rows_of_swe_bench_are_recognised(tmp_path: Path) -> None:
     assert task.fail_to_pass == ("test_order_by_multiline_sql (expressions.tests.BasicExpressionsTests)",)
     assert task.pass_to_pass == ("test_deconstruct",)
     assert task.problem == ROW["problem_statement"]
+    assert task.row == ROW
+
+
+def test_rows_may_name_their_image_and_come_from_parquet(tmp_path: Path) -> None:
+    """A row's own image is taken, the whole row is kept and in the digest, and a data set's parquet files are read."""
+    datasets = pytest.importorskip("datasets", reason="the extra hub is not installed")
+    row = {**ROW, "image": "localhost/django:1", "PASS_TO_PASS": '["test_deconstruct"]'}
+    path = tmp_path / "test.parquet"
+    datasets.Dataset.from_list([row]).to_parquet(str(path))
+    (task,) = load_tasks(path)
+    assert task.image == "localhost/django:1"
+    assert task.row == row
+    (other,) = load_tasks(written(tmp_path, {**row, "test_patch": "diff --git a/other b/other"}))
+    assert tasks_digest([task]) != tasks_digest([other])
 
 
 @pytest.mark.parametrize(

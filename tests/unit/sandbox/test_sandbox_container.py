@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 
 from soak.errors import SandboxError
-from soak.sandbox import Container, Limits, Place
+from soak.sandbox import Container, Limits, Place, Runtime
 
 
 @pytest.fixture
 def command() -> list[str]:
     with Place(python="/usr/bin/python3", uid=4321 if os.geteuid() == 0 else None) as place:
-        container = Container(place, runtime="docker", image="python:3.11", read_only=True)
+        container = Container(place, runtime=Runtime("docker"), image="python:3.11", read_only=True)
         return container.command(["/bin/bash", "-c", "ls"], Limits(processes=7, memory_bytes=1 << 20), name="soak-1")
 
 
@@ -51,7 +51,7 @@ def test_no_runtime_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where no runtime is installed the refusal names those looked for; the exit code is 5."""
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(SandboxError) as caught:
-        Container.runtime()
+        Runtime.find()
     assert caught.value.exit_code == 5
     assert "docker: not found; podman: not found" in caught.value.why
 
@@ -63,5 +63,5 @@ def test_a_runtime_without_its_daemon_is_refused(tmp_path: Path, monkeypatch: py
     client.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
     with pytest.raises(SandboxError, match="no container runtime answers") as caught:
-        Container.runtime("podman")
+        Runtime.find("podman")
     assert "cannot connect to the daemon" in caught.value.why

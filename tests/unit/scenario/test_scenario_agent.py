@@ -23,9 +23,9 @@ def test_the_bundled_scenario_works_on_tasks() -> None:
     assert Path(find_scenario("swe_tasks")).parent.joinpath("tasks", "swe_tasks.jsonl").is_file()
 
 
-def test_a_container_needs_an_image() -> None:
-    """Kind container without an image is refused, and an image belongs to kind container alone."""
-    assert "needs image" in problems(("sandbox.kind", "container"))[0]
+def test_an_image_belongs_to_containers() -> None:
+    """An image is for kind container alone, which does without where its tasks bring their own."""
+    assert load_scenario(find_scenario("swe_tasks"), {"sandbox.kind": "container"}).scenario.sandbox.image is None
     assert "belongs to kind container" in problems(("sandbox.image", "python:3.11"))[0]
 
 
