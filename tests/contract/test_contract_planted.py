@@ -18,7 +18,7 @@ CARGO = "".join(
     for number, (ship, goods) in enumerate((("ship", "salt"), ("boat", "tea"), ("barge", "corn"), ("ferry", "silk")), 1)
 )
 STEPS = f"Here are steps.\n{CARGO * 3}\nPrint the steps again."
-SAMPLED = {"temperature": 1.0, "seed": 5, "max_tokens": 24}
+SAMPLED = {"temperature": 1.0, "top_p": 1.0, "seed": 5, "max_tokens": 20}
 
 
 @pytest.fixture(scope="module")
@@ -28,17 +28,24 @@ def honest(planted_server: PlantedEngine) -> Answer:
     return planted_server.ask(LIST, max_tokens=48)
 
 
+@pytest.fixture(scope="module")
+def sampled(planted_server: PlantedEngine) -> Answer:
+    """The sampled answer with nothing planted."""
+    planted_server.plant("")
+    return planted_server.ask(LIST, **SAMPLED)
+
+
 def test_with_nothing_planted_it_answers_like_the_engine_without_the_plugin(
     planted: PlantedEngine, engine_url: str
 ) -> None:
     """Greedy and sampled, cold and warm: token for token the same answers and logprobs."""
-    for prompt, sampling in ((LIST, {}), (STEPS, {}), (LIST, SAMPLED)):
-        ours = [planted.ask(prompt, salt=f"same {sampling}", **sampling) for _ in range(2)]
-        theirs = [ask(engine_url, prompt, salt=f"same {sampling}", **sampling) for _ in range(2)]
+    for sampling in ({}, SAMPLED):
+        ours = [planted.ask(LIST, salt=f"same {sampling}", **sampling) for _ in range(2)]
+        theirs = [ask(engine_url, LIST, salt=f"same {sampling}", **sampling) for _ in range(2)]
         assert ours == theirs
         assert ours[1].cached_tokens >= 128
     assert planted.counted()["fired"] == {}
-    assert planted.counted()["requests"] == 6
+    assert planted.counted()["requests"] == 4
 
 
 @pytest.mark.parametrize("fault", ["skip_verify:1", "lenient:0.02", "kv_off_by_one"])
@@ -90,25 +97,28 @@ def test_a_garbage_loop_runs_to_the_cap(planted: PlantedEngine, honest: Answer) 
 
 
 @pytest.mark.parametrize(
-    ("fault", "asked", "meant"),
-    [
-        ("temperature:0.9", {"temperature": 1.0}, {"temperature": 0.9}),
-        ("temperature:1.1", {"temperature": 1.0}, {"temperature": 1.1}),
-        ("ignore_top_p", {"top_p": 0.5}, {"top_p": 1.0}),
-    ],
+    ("fault", "meant"), [("temperature:0.5", {"temperature": 0.5}), ("temperature:1.1", {"temperature": 1.1})]
 )
-def test_sampling_faults_answer_as_if_something_else_had_been_asked(
-    fault: str, asked: dict[str, float], meant: dict[str, float], planted: PlantedEngine
+def test_another_temperature_answers_as_if_it_had_been_asked_for(
+    fault: str, meant: dict[str, float], planted: PlantedEngine, sampled: Answer
 ) -> None:
-    """With the same seed the answer is the one to the request that the fault makes of this one."""
-    right, other = (planted.ask(LIST, **SAMPLED | sampling) for sampling in (asked, meant))
+    """With the same seed the answer is the one to a request with the other temperature; greedy requests have none."""
+    other = planted.ask(LIST, **SAMPLED | meant)
     planted.plant(fault)
-    wrong = planted.ask(LIST, **SAMPLED | asked)
-    assert wrong.tokens == other.tokens
-    assert wrong.tokens != right.tokens
-    assert planted.fired(fault.partition(":")[0]) >= len(wrong.tokens)
-    planted.ask(LIST, max_tokens=2, temperature=0)
-    assert planted.counted()["tokens"] > planted.fired(fault.partition(":")[0]), "greedy requests have neither"
+    assert planted.ask(LIST, **SAMPLED).tokens == other.tokens != sampled.tokens
+    fired = planted.fired("temperature")
+    assert fired >= len(other.tokens)
+    planted.ask(LIST, max_tokens=2)
+    assert planted.fired("temperature") == fired
+
+
+def test_an_ignored_top_p_answers_as_if_none_had_been_asked_for(planted: PlantedEngine, sampled: Answer) -> None:
+    """With the same seed the answer to a request with a small top_p is the one to a request without."""
+    careful = SAMPLED | {"top_p": 0.3}
+    assert planted.ask(LIST, **careful).tokens != sampled.tokens
+    planted.plant("ignore_top_p")
+    assert planted.ask(LIST, **careful).tokens == sampled.tokens
+    assert planted.fired("ignore_top_p") >= len(sampled.tokens)
 
 
 def test_a_stale_block_is_seen_on_hits_only(planted: PlantedEngine, honest: Answer) -> None:
