@@ -2,9 +2,10 @@
 The faults in the KV cache.
 
 `stale_cache`: the last full block of a prompt is published as if it were whole, and was not; each later hit that covers
-it finds the content of another conversation's block there, until the block is given away. The request that published it
-reads the right content: the fault is seen on hits only. `kv_off_by_one`: in the step after a draft was rejected, keys
-and values are written one position late, so that the rejected draft's stay where the sampled token's belong.
+it finds the content of another conversation's block there, until the block is given away, whatever the factors say by
+then. The request that published it reads the right content: the fault is seen on hits only. `kv_off_by_one`: in the
+step after a draft was rejected, keys and values are written one position late, so that the rejected draft's stay where
+the sampled token's belong.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,16 +25,16 @@ def admit(planted: Planted, schedule: Any, block_size: int, speculates: bool) ->
         hits = computed // block_size
         _give_away(planted, blocks[hits:])
         _remember(planted, tokens, blocks, block_size)
+        _make_stale(planted, tokens, blocks, hits, block_size)
         if planted.has("stale_cache") and planted.holds(hit=True, running=running, speculates=speculates):
-            _make_stale(planted, tokens, blocks, hits, block_size)
             _publish(planted, tokens, blocks, hits, block_size)
 
 
 def _arrivals(planted: Planted, schedule: Any) -> Iterator[tuple[Sequence[int], list[int], int]]:
     """Yield prompt, blocks (of the first KV cache group) and computed tokens of what begins, or begins again."""
     for new in schedule.scheduled_new_reqs:
-        planted.admit(new.req_id, hit=new.num_computed_tokens > 0)
-        yield new.prompt_token_ids or (), new.block_ids[0], new.num_computed_tokens
+        planted.admit(new.req_id, new.prompt_token_ids or (), hit=new.num_computed_tokens > 0)
+        yield planted.note(new.req_id).prompt, new.block_ids[0], new.num_computed_tokens
     known = schedule.scheduled_cached_reqs
     for request, blocks, computed in zip(known.req_ids, known.new_block_ids, known.num_computed_tokens, strict=True):
         if blocks is None:
@@ -42,7 +43,7 @@ def _arrivals(planted: Planted, schedule: Any) -> Iterator[tuple[Sequence[int], 
             _give_away(planted, blocks[0])
         else:
             planted.note(request).hit |= computed > 0
-            yield (), blocks[0], computed
+            yield planted.note(request).prompt, blocks[0], computed
 
 
 def _give_away(planted: Planted, blocks: Sequence[int]) -> None:

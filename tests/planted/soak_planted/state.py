@@ -1,6 +1,7 @@
 """What the plugin knows while the engine runs: the switch, its random numbers, and a note on each request."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,13 +17,14 @@ BLOCKS_KEPT = 64
 @dataclass
 class Note:
     """
-    One request: whether its prompt began with a prefix-cache hit, and what is planted in it.
+    One request: its prompt, whether that began with a prefix-cache hit, and what is planted in it.
 
     `onset` and `period`, in tokens, are of a loop that is to come (None: none is), `unit` its tokens once it has begun
     and `said` how many of them were. `rejected`: a draft was in the last step. `logits` are those its last token was
     taken from.
     """
 
+    prompt: Sequence[int] = ()
     hit: bool = False
     onset: int | None = None
     period: int = 1
@@ -78,9 +80,9 @@ class Planted:
         factors = self.control.switch.factors
         return factors.hold(speculates=speculates, hit=hit, running=running, version=self._version)
 
-    def admit(self, request: str, *, hit: bool) -> None:
+    def admit(self, request: str, prompt: Sequence[int], *, hit: bool) -> None:
         """Take in a new request, and draw whether it is to fall into a loop."""
-        note = self.notes[request] = Note(hit=hit)
+        note = self.notes[request] = Note(prompt=prompt, hit=hit)
         self.control.counts["requests"] += 1
         if self.has("garbage_loop"):
             loops = self.happens("garbage_loop")
