@@ -1,4 +1,4 @@
-"""Every place where vLLM is patched: its V1 model runner and sampler, in the worker process, of vLLM 0.28 to 0.32."""
+"""Every place where vLLM is patched: its V1 model runner and sampler, in the worker process; 0.31 and 0.32 are tried."""
 
 from functools import wraps
 from typing import Any
