@@ -1,4 +1,4 @@
-"""Every place where vLLM is patched: its V1 model runner and sampler, in the worker process; 0.31 and 0.32 are tried."""
+"""Every place where vLLM is patched: its V1 model runner and sampler, in the worker process; tried: 0.31, 0.32."""
 
 from functools import wraps
 from typing import Any
