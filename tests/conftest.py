@@ -8,6 +8,7 @@ import pytest
 
 if TYPE_CHECKING:
     from rigs.cli import Nursery
+    from rigs.planting import PlantedEngine
 
 
 @pytest.fixture(scope="session")
@@ -35,3 +36,20 @@ def engine_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     log = tmp_path_factory.mktemp("engine") / "engine.log"
     with start(prepare(LOCAL, report), log_path=log, report=report) as server:
         yield server.url
+
+
+@pytest.fixture(scope="session")
+def planted_server(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[PlantedEngine]":
+    """A real engine beside the other, in which faults can be planted (tests/planted)."""
+    from rigs.planting import planted_engine
+
+    with planted_engine(tmp_path_factory.mktemp("planted"), lambda step: None) as engine:
+        yield engine
+
+
+@pytest.fixture
+def planted(planted_server: "PlantedEngine") -> "Iterator[PlantedEngine]":
+    """The engine for planted faults, with none when a test begins and none when it has ended."""
+    planted_server.plant("")
+    yield planted_server
+    planted_server.plant("")

@@ -37,10 +37,11 @@ class BuildFile:
     clients use.
 
     How: `command` (engine command) and `flags` may hold {port}, {model}, {served}, {python}, {venv}, {cores} and
-    {image}, and so may values of `environment`. `pass_on` names variables of the user's environment that the
-    server gets: keys are given there, and never written into a build file. `preload` are libraries inside the
-    virtual environment. `devices` is how many GPUs it takes (None: the product of the parallel sizes in its flags).
-    `restarts`: how often it is started again if it dies during a run.
+    {image}, and so may values of `environment`, whose PYTHONPATH adds folders to what the server can import.
+    `pass_on` names variables of the user's environment that the server gets: keys are given there, and never written
+    into a build file. `preload` are libraries inside the virtual environment. `devices` is how many GPUs it takes
+    (None: the product of the parallel sizes in its flags). `restarts`: how often it is started again if it dies
+    during a run.
     """
 
     __pydantic_config__ = _STRICT

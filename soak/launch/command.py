@@ -1,6 +1,7 @@
 """The command that serves a build, and what it says about the build."""
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from soak.errors import LaunchError
 from soak.facts import Build
 from soak.launch.cache import MARKER, EnvironmentMarker, read_marker
 from soak.launch.install import venv_of
-from soak.launch.machine import LOOPBACK, Place, server_environment, whole_machine
+from soak.launch.machine import IMPORT_PATH, LOOPBACK, Place, server_environment, whole_machine
 from soak.launch.prepare import Prepared
 from soak.launch.spec import LaunchSpec
 
@@ -43,6 +44,8 @@ def command_for(
     flags = [*(fill(flag) for flag in spec.flags), *speculative, *extra_flags]
     environment = server_environment(given) | {name: given[name] for name in spec.pass_on if name in given}
     environment |= {name: fill(value) for name, value in spec.environment.items()}
+    if folders := environment.get(IMPORT_PATH):
+        environment[IMPORT_PATH] = _absolute(folders)
     if place.devices is not None:
         environment["CUDA_VISIBLE_DEVICES"] = _visible(place.devices, given.get("CUDA_VISIBLE_DEVICES", ""))
     if preload := _present(spec.preload, venv_of(prepared.folder)):
@@ -77,6 +80,12 @@ def _visible(devices: Sequence[int], given: str) -> str:
     """Return the GPUs of a place by the names the user's own choice of GPUs gives them."""
     names = [name.strip() for name in given.split(",") if name.strip()]
     return ",".join(names[device] if device < len(names) else str(device) for device in devices)
+
+
+def _absolute(folders: str) -> str:
+    """Return the folders of an import path from where soak is, for the server starts elsewhere."""
+    parts = (part for part in folders.split(os.pathsep) if part)
+    return os.pathsep.join(str(Path(part).expanduser().absolute()) for part in parts)
 
 
 def _model_of(spec: LaunchSpec) -> str:

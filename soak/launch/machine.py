@@ -13,6 +13,7 @@ from soak.errors import LaunchError
 
 LOOPBACK = "127.0.0.1"
 GIB = 1024**3
+IMPORT_PATH = "PYTHONPATH"
 
 # What a server needs of the user's environment. A list of what goes in, not of what stays out: no key can slip through.
 PASSED_ON = frozenset({
@@ -22,7 +23,7 @@ PASSED_ON = frozenset({
 
 # Settings that would make the build's pip or Python look at, or write into, the user's own environment.
 KEPT_FROM_INSTALL = frozenset({
-    "PYTHONPATH", "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "CONDA_PREFIX", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT",
+    IMPORT_PATH, "PYTHONHOME", "PYTHONSTARTUP", "VIRTUAL_ENV", "CONDA_PREFIX", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT",
     "PIP_USER", "PIP_REQUIRE_VIRTUALENV", "PIP_PYTHON", "PIP_DRY_RUN", "PIP_NO_DEPS", "PIP_REQUIRE_HASHES",
     "UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_TARGET", "UV_PREFIX", "UV_REQUIRE_HASHES", "UV_NO_DEPS",
 })  # fmt: skip

