@@ -35,6 +35,17 @@ from soak.facts.comparison import (
     WallClock,
 )
 from soak.facts.conversation import CONVERSATION_ENDED, ConversationEnd, ConversationKey, ConversationLoop
+from soak.facts.engine_evidence import (
+    AcceptanceBand,
+    AcceptanceDrift,
+    AcceptanceGroup,
+    Attributed,
+    EngineEvidence,
+    EngineFinding,
+    EngineFindingKind,
+    EngineTurn,
+    SeenInTurn,
+)
 from soak.facts.episode import (
     EPISODE_SCHEMA,
     Episode,
@@ -61,7 +72,7 @@ from soak.facts.finding import (
 from soak.facts.history import Event, Record, RecordOutline, Started
 from soak.facts.key import TurnKey
 from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest
-from soak.facts.observation import Attempt, Ending, Logprob, Observation, ObservationOutline, Usage
+from soak.facts.observation import Attempt, Drafted, Ending, Logprob, Observation, ObservationOutline, Usage
 from soak.facts.sample import EngineSample
 from soak.facts.scenario import (
     CARRIED_ON,
@@ -118,11 +129,15 @@ __all__ = [
     "REPOSITORY_SCHEMA",
     "TASK_SCHEMA",
     "VLLM_REPOSITORY",
+    "AcceptanceBand",
+    "AcceptanceDrift",
+    "AcceptanceGroup",
     "Agent",
     "ArmCard",
     "ArmOrder",
     "ArmSummary",
     "Attempt",
+    "Attributed",
     "Band",
     "Budget",
     "Build",
@@ -147,9 +162,14 @@ __all__ = [
     "Deadlines",
     "Decide",
     "Discordant",
+    "Drafted",
     "Drift",
     "Ending",
+    "EngineEvidence",
+    "EngineFinding",
+    "EngineFindingKind",
     "EngineSample",
+    "EngineTurn",
     "EnvironmentCard",
     "Episode",
     "Event",
@@ -185,6 +205,7 @@ __all__ = [
     "Sampling",
     "Sandbox",
     "Scenario",
+    "SeenInTurn",
     "Signal",
     "Speculation",
     "Spread",
