@@ -1,6 +1,7 @@
 """From a run folder to a summary: the last step of `soak run`, and `soak check`, which judges every answer again."""
 
 import hashlib
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 import soak.classify
-from soak.check import ConversationFact, HistoryView, TurnFact, final_turns, scenario_of, summarise
+from soak.check import ConversationFact, HistoryView, Span, TurnFact, final_turns, scenario_of, summarise
 from soak.classify import DEFAULTS, Context, Settings, cross_turn_loops, judge, prompt_text_of, rounds_of
 from soak.errors import RunFolderError, UsageError
 from soak.facts import (
@@ -160,7 +161,17 @@ def view_of(
         events=tuple(history.events()),
         ends=tuple(history.conversation_ends()),
         conversations=conversations,
+        broken_off=broken_off(history),
     )
+
+
+def broken_off(history: History) -> dict[str, list[Span]]:
+    """Return the times in flight of each arm's starts that came to no finish; one without an end goes on for ever."""
+    spans = defaultdict(list)
+    for started, ended_at in history.broken_off():
+        end = math.inf if ended_at is None else ended_at
+        spans[started.key.arm].append(Span(begin=started.at, end=max(end, started.at), answered=False))
+    return spans
 
 
 def state_of(history: History) -> str:
