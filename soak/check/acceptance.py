@@ -1,5 +1,6 @@
 """Acceptance of turns together: any of them, and by prompt length."""
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
@@ -10,27 +11,32 @@ from soak.facts import AcceptanceBand, AcceptanceGroup, EngineTurn
 
 def acceptance(turns: Iterable[EngineTurn]) -> AcceptanceGroup | None:
     """Return the acceptance of turns together; None if nothing was drafted for any of them."""
-    drafted = [turn for turn in turns if turn.draft_tokens and turn.accepted_tokens is not None]
-    if not drafted:
+    count, drafts, tokens, accepted, exact, counted = 0, 0.0, 0.0, 0.0, 0.0, True
+    for turn in turns:
+        if not turn.draft_tokens or turn.accepted_tokens is None:
+            continue
+        count += 1
+        drafts += turn.drafts or 0.0
+        tokens += turn.draft_tokens
+        accepted += turn.accepted_tokens
+        exact += turn.draft_tokens if turn.exact else 0.0
+        counted = counted and turn.drafts is not None
+    if not count:
         return None
-    tokens = sum(turn.draft_tokens or 0.0 for turn in drafted)
-    accepted = sum(turn.accepted_tokens or 0.0 for turn in drafted)
-    drafts = sum(turn.drafts or 0.0 for turn in drafted)
-    counted = all(turn.drafts is not None for turn in drafted) and drafts > 0
     return AcceptanceGroup(
-        turns=len(drafted),
+        turns=count,
         drafts=drafts,
         draft_tokens=tokens,
         accepted_tokens=accepted,
-        acceptance_length=1 + accepted / drafts if counted else None,
+        acceptance_length=1 + accepted / drafts if counted and drafts else None,
         acceptance_rate=accepted / tokens,
-        exact=sum(turn.draft_tokens or 0.0 for turn in drafted if turn.exact) / tokens,
+        exact=exact / tokens,
     )
 
 
 def band_of(prompt: int) -> int:
     """Return where the band of this prompt length begins."""
-    return max((edge for edge in DEPTH_EDGES if edge <= prompt), default=0)
+    return DEPTH_EDGES[max(bisect_right(DEPTH_EDGES, prompt) - 1, 0)]
 
 
 def acceptance_bands(turns: Sequence[EngineTurn]) -> list[AcceptanceBand]:

@@ -11,18 +11,22 @@ A page tells of a moment between the asking and the answer. A window therefore r
 reading to the answer of its last, and a turn that ended while a page was on its way touches the windows on both sides.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
-from soak.check.engine import Counter, Movement, movements
+import msgspec
+
+from soak.check.engine import Movement, movements
 from soak.facts import Attributed, EngineSample
+
+SHARED = ("drafts", "draft_tokens", "accepted_tokens", "prefix_queries", "prefix_hits")
+"""The counters that are shared out, by their place among a share's amounts; accepted tokens by position come behind."""
 
 _LEAST_OVERLAP_S = 1e-9  # of a turn that took no time at all, and still was there
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Span:
+class Span(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
     A turn's time in flight, UTC epoch seconds; `requests` are those it sent.
 
@@ -35,25 +39,43 @@ class Span:
     answered: bool = True
 
 
-@dataclass(slots=True)
-class Share:
-    """
-    What fell to one turn. `moved` is shared out; `seen` is not: all that moved in the windows the turn touches, of
-    corrupted requests only where it ended, for they are counted as they end.
+class _Window(NamedTuple):
+    """From one reading to the next: what moved in it (NaN: not measured) and who could have been there."""
 
-    `windows` that it touches; `others` is the greatest number of other turns in one of them; `restarts` of the engine
-    while it was in flight.
+    begin: float
+    end: float
+    since: float
+    until: float
+    amounts: tuple[float, ...]
+    preemptions: float
+    corrupted: float
+    ended: float
+    restarted: bool
+    process_start_at: float | None
+
+
+class Share(msgspec.Struct, gc=False):
+    """
+    What fell to one turn; NaN where the engine does not count it.
+
+    `amounts` are shared out, in the order of `SHARED`, then accepted tokens by position. `preemptions` and `corrupted`
+    are not: they are all that came up in the windows the turn touches, of corrupted requests only where it ended, for
+    they are counted as they end. `windows` that it touches, from reading `since` to reading `until`; `others` is the
+    greatest number of other turns in one of them; `ended` requests of whomever, `broken` where a restart lies among
+    them; `restarts` of the engine while the turn was in flight.
     """
 
     span: Span
     windows: int = 0
     others: int = 0
     restarts: int = 0
+    amounts: list[float] = []
+    preemptions: float = 0.0
+    corrupted: float = 0.0
+    ended: float = 0.0
     broken: bool = False
-    moved: dict[Counter, float] = field(default_factory=lambda: defaultdict(float))
-    seen: dict[Counter, float] = field(default_factory=lambda: defaultdict(float))
-    _since: float = float("inf")
-    _until: float = float("-inf")
+    since: float = math.inf
+    until: float = -math.inf
 
     @property
     def attributed(self) -> Attributed | None:
@@ -63,28 +85,32 @@ class Share:
         More requests ended than it had sent: somebody else was there. A restart: the last moments of the process that
         went away were never read.
         """
-        if not self.windows or self._since > self.span.begin or self._until < self.span.end:
+        if not self.windows or self.since > self.span.begin or self.until < self.span.end:
             return None
-        ended = [moved for (family, _), moved in self.moved.items() if family == "success"]
-        own = not self.others and not self.broken and sum(ended) <= self.span.requests
+        own = not self.others and not self.broken and self.ended <= self.span.requests
         return "alone" if own else "overlap"
 
-    def take(self, window: Movement, part: float, others: int) -> None:
+    def take(self, window: _Window, part: float, others: int) -> None:
         """Take `part` of what moved in a window that was shared with `others`."""
+        if not self.windows:
+            self.amounts = [part * moved for moved in window.amounts]
+        else:
+            self.amounts = [had + part * moved for had, moved in zip(self.amounts, window.amounts, strict=True)]
         self.windows += 1
-        self.others = max(self.others, others)
-        self.broken = self.broken or window.restarted
-        self.restarts += window.restarted and _hit(self.span, window)
-        self._since = min(self._since, window.before.at)
-        self._until = max(self._until, _asked(window.after))
-        ended_here = self.span.end > _asked(window.before) and self.span.end <= window.after.at
-        for counter, moved in window.moved.items():
-            self.moved[counter] += part * moved
-            if counter[0] == "preemptions" or (counter[0] == "corrupted" and ended_here):
-                self.seen[counter] += moved
+        self.preemptions += window.preemptions
+        if window.begin < self.span.end <= window.end:
+            self.corrupted += window.corrupted
+        self.ended += window.ended
+        if others > self.others:
+            self.others = others
+        if window.restarted:
+            self.broken = True
+            self.restarts += _hit(self.span, window)
+        self.since = min(self.since, window.since)
+        self.until = max(self.until, window.until)
 
 
-def attribute(samples: Iterable[EngineSample], spans: Sequence[Span]) -> list[Share]:
+def attribute(samples: Sequence[EngineSample], spans: Sequence[Span]) -> list[Share]:
     """
     Return what fell to each of `spans`: the turns in flight on one server, whose page was read as `samples` (in order).
 
@@ -94,20 +120,43 @@ def attribute(samples: Iterable[EngineSample], spans: Sequence[Span]) -> list[Sh
     shares = [Share(span) for span in spans]
     waiting = sorted(shares, key=lambda share: share.span.begin, reverse=True)
     active: list[Share] = []
-    for window in movements(samples):
-        begin, end = _asked(window.before), window.after.at
-        while waiting and waiting[-1].span.begin < end:
+    for window in _windows(samples):
+        while waiting and waiting[-1].span.begin < window.end:
             active.append(waiting.pop())
-        active = [share for share in active if share.span.end > begin]
-        _share_out(window, active, begin, end)
+        active = [share for share in active if share.span.end > window.begin]
+        _share_out(window, active)
     return shares
 
 
-def _share_out(window: Movement, active: Sequence[Share], begin: float, end: float) -> None:
+def _share_out(window: _Window, active: Sequence[Share]) -> None:
+    begin, end = window.begin, window.end
     times = [max(min(share.span.end, end) - max(share.span.begin, begin), _LEAST_OVERLAP_S) for share in active]
     total = sum(times)
     for share, time in zip(active, times, strict=True):
         share.take(window, time / total, len(active) - 1)
+
+
+def _windows(samples: Sequence[EngineSample]) -> Iterator[_Window]:
+    depth = max((len(sample.accepted_per_position or ()) for sample in samples), default=0)
+    wanted = (*((name, None) for name in SHARED), *(("position", place) for place in range(depth)))
+    for movement in movements(samples):
+        before, after, moved = movement.before, movement.after, movement.moved
+        yield _Window(
+            begin=_asked(before),
+            end=after.at,
+            since=before.at,
+            until=_asked(after),
+            amounts=tuple(moved.get(counter, math.nan) for counter in wanted),
+            preemptions=moved.get(("preemptions", None), math.nan),
+            corrupted=moved.get(("corrupted", None), math.nan),
+            ended=_requests_ended(movement),
+            restarted=movement.restarted,
+            process_start_at=after.process_start_at,
+        )
+
+
+def _requests_ended(movement: Movement) -> float:
+    return sum(moved for (family, _), moved in movement.moved.items() if family == "success")
 
 
 def _asked(sample: EngineSample) -> float:
@@ -115,9 +164,9 @@ def _asked(sample: EngineSample) -> float:
     return sample.at if sample.asked_at is None else sample.asked_at
 
 
-def _hit(span: Span, window: Movement) -> bool:
+def _hit(span: Span, window: _Window) -> bool:
     """Return whether a restart in the window befell the turn: it began before, and ended after or was broken off."""
-    started_at = window.after.process_start_at
+    started_at = window.process_start_at
     if started_at is None:
         return True
     return span.begin < started_at and (span.end > started_at or not span.answered)

@@ -37,16 +37,22 @@ def turns_with_findings(
 ) -> list[EngineTurn]:
     """Return what the engine did for each finished turn of one arm, with its findings (see `engine_turns`)."""
     found = engine_turns(turns, samples, elsewhere)
-    collapsed = collapsed_bands(acceptance_bands(found))
-    return [msgspec.structs.replace(turn, findings=findings(turn, collapsed)) for turn in found]
+    return _with_findings(found, acceptance_bands(found))
+
+
+def _with_findings(turns: Sequence[EngineTurn], bands: Sequence[AcceptanceBand]) -> list[EngineTurn]:
+    collapsed = collapsed_bands(bands)
+    said = ((turn, findings(turn, collapsed)) for turn in turns)
+    return [msgspec.structs.replace(turn, findings=told) if told else turn for turn, told in said]
 
 
 def engine_evidence(
     turns: Sequence[TurnFact], samples: Sequence[EngineSample], elsewhere: Sequence[Span] = ()
 ) -> EngineEvidence:
     """Return the engine's evidence on one arm (see `engine_turns`)."""
-    found = turns_with_findings(turns, samples, elsewhere)
-    bands = acceptance_bands(found)
+    bare = engine_turns(turns, samples, elsewhere)
+    bands = acceptance_bands(bare)
+    found = _with_findings(bare, bands)
     whose = Counter(turn.attributed for turn in found)
     classes = {turn.key: turn.class_ for turn in turns}
     drift = acceptance_drift(turns, found, samples)

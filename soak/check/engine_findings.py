@@ -9,12 +9,12 @@ from soak.facts import AcceptanceBand, Attributed, EngineFinding, EngineFindingK
 
 def findings(turn: EngineTurn, collapsed: Collection[AcceptanceBand] = ()) -> tuple[EngineFinding, ...]:
     """Return what is to be told of one turn; `collapsed` are the bands of its arm in which nothing is accepted."""
-    said = ((kind, find(turn, collapsed)) for kind, find in _KINDS.items())
-    return tuple(
-        EngineFinding(kind=kind, text=text + _shared(turn, kind), attributed=_whose(turn, kind))
-        for kind, text in said
-        if text is not None
-    )
+    told = []
+    for kind, find in _KINDS.items():
+        text = find(turn, collapsed)
+        if text is not None:
+            told.append(EngineFinding(kind=kind, text=text + _shared(turn, kind), attributed=_whose(turn, kind)))
+    return tuple(told)
 
 
 def _full(turn: EngineTurn, _: Collection[AcceptanceBand]) -> str | None:

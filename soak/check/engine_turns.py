@@ -1,9 +1,9 @@
 """What the engine did for each finished turn: its own word where it told it with the answer, else its counters'."""
 
+import math
 from collections.abc import Mapping, Sequence
 
-from soak.check.attribution import Share, Span, attribute
-from soak.check.engine import Counter
+from soak.check.attribution import SHARED, Share, Span, attribute
 from soak.check.turns import TurnFact
 from soak.facts import EngineSample, EngineTurn, Manifest
 
@@ -50,35 +50,32 @@ def engine_turns(
 
 
 def _engine_turn(turn: TurnFact, share: Share | None) -> EngineTurn:
-    known = share if share is not None and share.attributed is not None else None
+    known = share if share is not None and share.attributed is not None else _NOTHING
+    amounts = [None if math.isnan(amount) else amount for amount in known.amounts]
+    drafts, tokens, accepted, queries, hits = amounts[: len(SHARED)] or (None,) * len(SHARED)
+    positions = tuple(amount for amount in amounts[len(SHARED) :] if amount is not None) or None
     told = turn.drafted
-    moved = {} if known is None else known.moved
-    seen = {} if known is None else known.seen
     return EngineTurn(
         key=turn.key,
-        attributed=None if known is None else known.attributed,
-        others=0 if known is None else known.others,
+        attributed=known.attributed,
+        others=known.others,
         told=told is not None,
-        drafts=told.drafts if told else moved.get(("drafts", None)),
-        draft_tokens=told.draft_tokens if told else moved.get(("draft_tokens", None)),
-        accepted_tokens=told.accepted_tokens if told else moved.get(("accepted_tokens", None)),
-        accepted_per_position=told.per_position if told else _positions(moved),
+        drafts=told.drafts if told else drafts,
+        draft_tokens=told.draft_tokens if told else tokens,
+        accepted_tokens=told.accepted_tokens if told else accepted,
+        accepted_per_position=told.per_position if told else positions,
         prompt=turn.prompt,
         cached=turn.cached,
-        prefix_queries=moved.get(("prefix_queries", None)),
-        prefix_hits=moved.get(("prefix_hits", None)),
-        preemptions=_seen(known, seen, "preemptions"),
-        corrupted=_seen(known, seen, "corrupted"),
-        restarts=0 if known is None else known.restarts,
+        prefix_queries=queries,
+        prefix_hits=hits,
+        preemptions=_counted(known, known.preemptions),
+        corrupted=_counted(known, known.corrupted),
+        restarts=known.restarts,
     )
 
 
-def _positions(moved: dict[Counter, float]) -> tuple[float, ...] | None:
-    counts = {position: value for (family, position), value in moved.items() if family == "position"}
-    return tuple(counts.get(place, 0.0) for place in range(len(counts))) or None
+_NOTHING = Share(Span(begin=0.0, end=0.0))
 
 
-def _seen(share: Share | None, seen: dict[Counter, float], name: str) -> float | None:
-    """Return how often a rare event came up around the turn; None where the engine does not count it."""
-    counted = share is not None and (name, None) in share.moved
-    return seen.get((name, None), 0.0) if counted else None
+def _counted(share: Share, times: float) -> float | None:
+    return None if share is _NOTHING or math.isnan(times) else times

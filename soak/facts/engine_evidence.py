@@ -27,7 +27,7 @@ class EngineFinding(msgspec.Struct, frozen=True, kw_only=True):
     attributed: Attributed | None = None
 
 
-class EngineTurn(msgspec.Struct, frozen=True, kw_only=True):
+class EngineTurn(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """
     What the engine did for one turn. None: not measured.
 

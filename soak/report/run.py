@@ -87,7 +87,9 @@ def _arm(name: str, arm: ArmSummary, width: int, style: Style, *, named: bool) -
     lines += _worst(arm, width, style)
     lines += [_speed(arm), *_latency(arm), _engine(arm)]
     if arm.evidence is not None:
-        lines += [part for line in arm_engine_lines(arm.evidence) for part in _wrapped(line, width, bullet="    ")]
+        for line in arm_engine_lines(arm.evidence):
+            indent = " " * (4 + len(line) - len(line.lstrip()))
+            lines += _wrapped(line.lstrip(), width, bullet=indent)
     return [*lines, *_skipped(arm)]
 
 

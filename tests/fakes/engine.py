@@ -20,9 +20,9 @@ class FakeEngine:
     (off: the configuration says so). `requires_key` is the API key asked for. `native_tools` False answers 400 to
     requests with tools. `template_ignores_tools` leaves tools out of the token count.
 
-    `full_in_loops`: all drafts are accepted while an answer loops. `refused_from`: none is for prompts of as many tokens
-    and more. `preempt_every`, `corrupt_every`: every n-th request is preempted as it begins, found to hold NaN as it
-    ends (0: never; without the second the counter is not exported). `tells_drafts`: answers tell their own drafts.
+    `full_in_loops`: all drafts are accepted while an answer loops. `refused_from`: none is for prompts of that many
+    tokens and more. `preempt_every`, `corrupt_every`: every n-th request is preempted as it begins, or is found to hold
+    NaN as it ends (0: never; without the second its counter is not exported). `tells_drafts`: answers tell their drafts.
     """
 
     model: str = "fake-model"
