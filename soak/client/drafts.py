@@ -1,10 +1,10 @@
 """
 What became of a request's drafts, as an engine tells it with the answer. Three engines do, each in its own words:
 
-- vLLM (0.31 and 0.32 have it), started with `--per-request-spec-decode-metrics summary` or `detailed`: in the last
-  chunk, beside the usage, `metrics.speculative_decoding` with `num_spec_steps`, `num_draft_tokens`,
-  `num_accepted_draft_tokens` and `acceptance_histogram`, whose member j counts the drafts of which j tokens were
-  accepted. A draft of which position i was accepted is one of which more than i tokens were.
+- vLLM from 0.29 on, started with `--per-request-spec-decode-metrics summary` or `detailed`: in the last chunk, beside
+  the usage, `metrics.speculative_decoding` with `num_spec_steps`, `num_draft_tokens`, `num_accepted_draft_tokens` and
+  `acceptance_histogram`, whose member j counts the drafts of which j tokens were accepted. A draft of which position
+  i was accepted is one of which more than i tokens were.
 - SGLang, asked with `return_spec_tokens_details: true` (`extra_body`): `sglext.spec_tokens_details` with
   `spec_verify_ct`, `spec_num_proposed_drafts`, `spec_num_correct_drafts` (both in tokens) and
   `spec_correct_drafts_histogram`, to be read as vLLM's.

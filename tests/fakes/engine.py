@@ -21,8 +21,8 @@ class FakeEngine:
     requests with tools. `template_ignores_tools` leaves tools out of the token count.
 
     `full_in_loops`: all drafts are accepted while an answer loops. `refused_from`: none is for prompts of that many
-    tokens and more. `preempt_every`, `corrupt_every`: every n-th request is preempted as it begins, or is found to hold
-    NaN as it ends (0: never; without the second its counter is not exported). `tells_drafts`: answers tell their drafts.
+    tokens and more. `preempt_every`, `corrupt_every`: every n-th request is preempted as it begins, or found to hold
+    NaN as it ends (0: never, and NaN are not counted at all). `tells_drafts`: answers tell their own drafts.
     """
 
     model: str = "fake-model"
