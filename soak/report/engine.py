@@ -89,7 +89,7 @@ def _listed(groups: Mapping[str, AcceptanceGroup]) -> str:
 def _drift(found: EngineEvidence) -> str:
     drift = found.drift
     if drift.change is None or drift.ci95 is None:
-        return f"acceptance over uptime: {drift.unknown_because}"
+        return f"acceptance over uptime: {one_line(drift.unknown_because or 'unknown', _LINE)}"
     low, high = (f"{100 * limit:+.1f}" for limit in drift.ci95)
     return (
         f"acceptance over uptime, second half against first: {100 * drift.change:+.1f} points between like turns"

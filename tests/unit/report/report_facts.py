@@ -33,7 +33,6 @@ from soak.facts import (
     WorstTurn,
 )
 
-
 ACCEPTED = AcceptanceGroup(
     turns=40,
     drafts=100.0,
