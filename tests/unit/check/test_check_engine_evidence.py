@@ -2,11 +2,13 @@
 
 import msgspec
 import pytest
+from check_histories import finished, manifest, records, summary
 from engine_facts import readings, told, turn
 
-from soak.check import TurnFact, turns_with_findings
+from soak.check import Span, TurnFact, spans_elsewhere, turns_with_findings
 from soak.check.engine_evidence import engine_evidence
-from soak.facts import Drafted, EngineEvidence, EngineSample, EngineTurn
+from soak.facts import ArmSummary, Build, Drafted, EngineEvidence, EngineSample, EngineTurn, evaluate
+from soak.scenario import parse_threshold, threshold_problem
 
 
 def only(facts: list[TurnFact], samples: list[EngineSample]) -> EngineTurn:
@@ -200,3 +202,40 @@ def test_too_little_for_a_drift_is_said(hours: float, conversations: int, why: s
     assert (drift.change, drift.ci95) == (None, None)
     assert drift.unknown_because is not None
     assert drift.unknown_because.startswith(why)
+
+
+def test_arms_on_one_server_are_each_others_company() -> None:
+    """Two arms with the same target share its counters; a start that came to nothing is company as well."""
+    same = manifest(("a", "b"))
+    other = msgspec.structs.replace(
+        same, arms=(same.arms[0], msgspec.structs.replace(same.arms[1], build=Build(model="m", target="http://other")))
+    )
+    turns = {"a": [turn(0, 1, 9)], "b": [turn(1, 3, 5)]}
+    broken = {"a": [Span(begin=2, end=4)]}
+    assert spans_elsewhere("a", same, turns, broken) == [Span(begin=3, end=5), Span(begin=2, end=4)]
+    assert spans_elsewhere("a", other, turns, broken) == [Span(begin=2, end=4)]
+    samples = readings([(0, 0, (0, 0)), (10, 9, (4, 2))])
+    (alone,) = turns_with_findings(turns["a"], samples)
+    (beside,) = turns_with_findings(turns["a"], samples, spans_elsewhere("a", same, turns, broken))
+    assert (alone.attributed, beside.attributed) == ("alone", "overlap")
+
+
+@pytest.mark.parametrize(
+    "text", ["evidence.findings.preemption <= 3", "evidence.drift.change >= -5%", "evidence.by_class.ok.drafts >= 1"]
+)
+def test_a_gate_can_look_at_the_evidence(text: str) -> None:
+    """Counts of findings, the drift and groups are fields of an arm; a drift may be negative."""
+    assert threshold_problem(text) is None
+
+
+def test_a_gate_on_what_was_not_measured_is_not_passed() -> None:
+    """Without a NaN counter, `evidence.findings.corrupted` is unknown and not 0."""
+    found = engine_evidence([turn(0, 1, 9)], readings([(0, 0, (0, 0)), (10, 9, (4, 2))]))
+    threshold = parse_threshold("evidence.findings.corrupted <= 5")
+    assert evaluate(threshold, arm_with(found)) is None
+    assert evaluate(parse_threshold("evidence.findings.preemption <= 5"), arm_with(found)) is True
+
+
+def arm_with(found: EngineEvidence) -> ArmSummary:
+    (only_arm,) = summary(records(finished(0))).arms.values()
+    return msgspec.structs.replace(only_arm, evidence=found)
