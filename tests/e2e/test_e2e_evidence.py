@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from rigs.cli import Command, Fake
 
+from soak.app.judging import engine_turns_of
+from soak.check import final_turns
 from soak.store import RunFolder
 
 Soak = Callable[..., Command]
@@ -91,3 +93,16 @@ def test_an_engine_without_drafts_says_nothing_of_acceptance(soak: Soak, fake: F
     found = evidence_of(soak(*ORDER, "--target", server.url, "--passes", 1, "--in-flight", 1).json)
     assert (found["by_depth"], found["by_class"], found["alarms"]) == ([], {}, [])
     assert ("acceptance_full" in found["findings"]) is (speculation == "stuck")
+
+
+@pytest.mark.engine
+@pytest.mark.timeout(1800)
+def test_a_real_engines_counters_are_those_of_its_lone_turns(soak: Soak, engine_url: str, tmp_path: Path) -> None:
+    """On a real vLLM each lone turn's cache hits, by the counters around it, are those that its usage tells."""
+    done = soak(*ORDER[:4], "--target", engine_url, "--turns", 3, "--in-flight", 1, "--set", "sampling.max_tokens=24")
+    folder = RunFolder.open(tmp_path / "run")
+    with folder.history() as history:
+        found = engine_turns_of(history, folder.manifest, final_turns(history.outlines())).values()
+    assert [turn.attributed for turn in found] == ["alone"] * 3, done.err
+    assert [turn.prefix_hits for turn in found] == [turn.cached for turn in found]
+    assert [turn.prefix_queries for turn in found] == [turn.prompt for turn in found]
