@@ -95,7 +95,7 @@ def _shared(turn: EngineTurn, kind: EngineFindingKind) -> str:
         return ""
     if not turn.others:
         return " (requests that are not ours were on the server too)"
-    return f" (one of up to {turn.others + 1} in flight: shared out by overlap)"
+    return f" (one of up to {turn.others + 1} turns between the same readings: shared out by overlap)"
 
 
 def _drafts(turn: EngineTurn) -> float:

@@ -52,7 +52,7 @@ def test_what_the_answer_tells_goes_before_the_counters() -> None:
     assert (first.told, first.exact, first.drafts, first.per_position) == (True, True, 100, (0.5, 0.2))
     assert (second.told, second.exact) == (False, False)
     assert second.findings[0].attributed == "overlap"
-    assert second.findings[0].text.endswith("(one of up to 2 in flight: shared out by overlap)")
+    assert second.findings[0].text.endswith("(one of up to 2 turns between the same readings: shared out by overlap)")
 
 
 def test_nothing_accepted_is_told_with_its_band() -> None:
@@ -98,7 +98,7 @@ def test_everything_accepted_everywhere_is_an_alarm() -> None:
         (
             1,
             "the engine preempted 2 requests while this turn was in flight"
-            " (one of up to 2 in flight: shared out by overlap)",
+            " (one of up to 2 turns between the same readings: shared out by overlap)",
         ),
     ],
 )
