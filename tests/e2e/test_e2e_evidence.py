@@ -97,9 +97,10 @@ def test_an_engine_without_drafts_says_nothing_of_acceptance(soak: Soak, fake: F
 
 @pytest.mark.engine
 @pytest.mark.timeout(1800)
-def test_a_real_engines_counters_are_those_of_its_lone_turns(soak: Soak, engine_url: str, tmp_path: Path) -> None:
+def test_a_real_engines_counters_are_those_of_its_lone_turns(begin: Soak, engine_url: str, tmp_path: Path) -> None:
     """On a real vLLM each lone turn's cache hits, by the counters around it, are those that its usage tells."""
-    done = soak(*ORDER[:4], "--target", engine_url, "--turns", 3, "--in-flight", 1, "--set", "sampling.max_tokens=24")
+    few = ("--turns", 3, "--in-flight", 1, "--set", "sampling.max_tokens=24")
+    done = begin(*ORDER[:5], "--target", engine_url, *few).wait(900)
     folder = RunFolder.open(tmp_path / "run")
     with folder.history() as history:
         found = engine_turns_of(history, folder.manifest, final_turns(history.outlines())).values()
