@@ -21,9 +21,10 @@ def acceptance_drift(
     Return how acceptance changed from the first to the second half of the uptime, pooled and at a fixed mix of turns.
 
     Pooled acceptance follows what is asked: in a public 13-hour soak it fell by 8.4 points while it rose by 1.6 at a
-    fixed mix (Blackwellboy/model-serving-minefield, its soak playbook). So turns are compared with turns of the same conversation and the same band of prompt length
-    only, by `stats.standardised_change`, whose unit is the conversation: each stratum has one weight for both halves.
-    What has no counterpart in the other half says nothing; a corpus that is gone through once has few that do.
+    fixed mix (Blackwellboy/model-serving-minefield, its soak playbook). So turns are compared with turns of the same
+    conversation and the same band of prompt length only, by `stats.standardised_change`, whose unit is the
+    conversation: each stratum has one weight for both halves. What has no counterpart in the other half says nothing;
+    a corpus that is gone through once has few that do.
     """
     fact_of = {turn.key: turn for turn in turns}
     drafted = [turn for turn in found if turn.draft_tokens and turn.accepted_tokens is not None]
