@@ -1,6 +1,7 @@
 """From a run folder to a summary: the last step of `soak run`, and `soak check`, which judges every answer again."""
 
 import hashlib
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -11,11 +12,23 @@ from pathlib import Path
 import msgspec
 
 import soak.classify
-from soak.check import ConversationFact, HistoryView, TurnFact, final_turns, scenario_of, summarise
+from soak.check import (
+    ConversationFact,
+    HistoryView,
+    Span,
+    TurnFact,
+    final_turns,
+    scenario_of,
+    spans_elsewhere,
+    summarise,
+    turns_with_findings,
+)
 from soak.classify import DEFAULTS, Context, Settings, cross_turn_loops, judge, prompt_text_of, rounds_of
 from soak.errors import RunFolderError, UsageError
 from soak.facts import (
     ConversationLoop,
+    EngineSample,
+    EngineTurn,
     Judgement,
     Manifest,
     PlanCard,
@@ -148,19 +161,47 @@ def view_of(
     conversations: Mapping[str, Sequence[ConversationFact]],
 ) -> HistoryView:
     """Return what the checkers read of a history; `starts` counts how often each turn was started."""
-    samples = defaultdict(list)
-    for sample in history.samples():
-        samples[sample.arm].append(sample)
     repeated = Counter(key.arm for key, count in starts.items() for _ in range(count - 1))
     return HistoryView(
         turns=turns,
-        samples=samples,
+        samples=samples_of(history),
         open_starts=Counter(started.key.arm for started in history.open_starts()),
         repeated_starts=repeated,
         events=tuple(history.events()),
         ends=tuple(history.conversation_ends()),
         conversations=conversations,
+        broken_off=broken_off(history),
     )
+
+
+def samples_of(history: History) -> dict[str, list[EngineSample]]:
+    """Return the readings of each arm's engine, oldest first."""
+    samples = defaultdict(list)
+    for sample in history.samples():
+        samples[sample.arm].append(sample)
+    return samples
+
+
+def engine_turns_of(history: History, manifest: Manifest, turns: Iterable[TurnFact]) -> dict[TurnKey, EngineTurn]:
+    """Return what the engine did for each of `turns`, all that a run finished, with its findings."""
+    by_arm: dict[str, list[TurnFact]] = {card.name: [] for card in manifest.arms}
+    for turn in turns:
+        by_arm.setdefault(turn.key.arm, []).append(turn)
+    samples, broken = samples_of(history), broken_off(history)
+    return {
+        found.key: found
+        for arm, own in by_arm.items()
+        for found in turns_with_findings(own, samples.get(arm, ()), spans_elsewhere(arm, manifest, by_arm, broken))
+    }
+
+
+def broken_off(history: History) -> dict[str, list[Span]]:
+    """Return the times in flight of each arm's starts that came to no finish; one without an end goes on for ever."""
+    spans = defaultdict(list)
+    for started, ended_at in history.broken_off():
+        end = math.inf if ended_at is None else ended_at
+        spans[started.key.arm].append(Span(begin=started.at, end=max(end, started.at), answered=False))
+    return spans
 
 
 def state_of(history: History) -> str:

@@ -8,10 +8,13 @@ from pathlib import Path
 from types import ModuleType
 
 from soak.app.comparing import Compared, StoredArm, arms_of, baseline_first, compare_arms
+from soak.app.judging import engine_turns_of
 from soak.check import TurnFact
 from soak.errors import UsageError
+from soak.facts import EngineTurn, TurnKey
 from soak.report import ReportArm, ReportTurn
 from soak.shelves import install_command
+from soak.store import RunFolder
 
 _LETTERS = "ABCDEF"
 MAX_ARMS = len(_LETTERS)
@@ -73,15 +76,24 @@ def _short_name(place: int, arms: int) -> str:
 @contextmanager
 def _with_turns(arms: Sequence[tuple[str, StoredArm]]) -> Iterator[list[ReportArm]]:
     """Yield the arms under their names with all their turns, whose records are read while a page asks for them."""
+    engine = {run: _engine_turns([arm for _, arm in arms if arm.run == run]) for run in {arm.run for _, arm in arms}}
     with ExitStack() as stack:
         yield [
             replace(
                 _report_arm(name, stored),
                 turns=[_report_turn(turn) for turn in stored.history.turns],
+                engine=engine[stored.run],
                 record=stack.enter_context(stored.reading()),
             )
             for name, stored in arms
         ]
+
+
+def _engine_turns(arms: Sequence[StoredArm]) -> dict[TurnKey, EngineTurn]:
+    """Return what the engines of one run did for the turns of these of its arms."""
+    manifest = arms[0].history.manifest
+    with RunFolder(arms[0].run, manifest).history() as history:
+        return engine_turns_of(history, manifest, [turn for arm in arms for turn in arm.history.turns])
 
 
 def _report_arm(name: str, stored: StoredArm) -> ReportArm:

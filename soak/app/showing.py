@@ -3,19 +3,25 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from soak.app.judging import engine_turns_of
+from soak.check import final_turns
 from soak.errors import UsageError
-from soak.facts import Message, Record, TurnKey
+from soak.facts import EngineTurn, Message, Record, TurnKey
 from soak.store import History, RunFolder
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShownTurn:
-    """One stored turn: its record, the messages the model saw, the recorded answer, and the raw stream if kept."""
+    """
+    One stored turn: its record, the messages the model saw, the recorded answer, the raw stream if kept, and what the
+    engine did meanwhile (None: the turn did not finish).
+    """
 
     record: Record
     prefix: tuple[Message, ...]
     reference: Message | None
     raw: bytes | None
+    engine: EngineTurn | None = None
 
 
 def list_turns(path: Path, class_: str | None = None) -> list[Record]:
@@ -29,7 +35,8 @@ def list_turns(path: Path, class_: str | None = None) -> list[Record]:
 
 def show_turn(path: Path, name: str) -> ShownTurn:
     """Return one turn by its key `episode:turn:pass[:arm]`; raises `UsageError` if the run has no such turn."""
-    with RunFolder.open(path).history() as history:
+    folder = RunFolder.open(path)
+    with folder.history() as history:
         record = history.final()[find_turn(history, name)]
         started = history.started(record.key)
         return ShownTurn(
@@ -37,6 +44,7 @@ def show_turn(path: Path, name: str) -> ShownTurn:
             prefix=history.prefix(started.prefix) if started else (),
             reference=history.message(started.answer) if started and started.answer else None,
             raw=history.raw(record.key),
+            engine=engine_turns_of(history, folder.manifest, final_turns(history.outlines())).get(record.key),
         )
 
 

@@ -14,7 +14,7 @@ from soak.app.agent.carrier import AgentCarrier
 from soak.app.audience import Audience
 from soak.app.keeping import keeping
 from soak.app.sides import Side
-from soak.app.watching import on_interrupt, polling
+from soak.app.watching import lone_turns, on_interrupt, polling
 from soak.check import Allowed, Decider, live_stop
 from soak.classify import DEFAULTS
 from soak.client import Desk, Request, compose, open_client
@@ -112,7 +112,9 @@ async def sit(sitting: Sitting) -> str:
             await switch.unless_draining(_warm_up(sitting, arm))
         every_s, wall = sitting.scenario.scrape_every_s, sitting.clock.wall
         watch = polling(sitting.sides, sitting.take, sitting.tell, every_s=every_s, wall_clock=wall)
-        await stack.enter_async_context(watch)
+        readers = await stack.enter_async_context(watch)
+        for name, lone in (await stack.enter_async_context(lone_turns(sitting.sides, readers))).items():
+            arms[name].around = lone.around
         await stack.enter_async_context(keeping(sitting.sides, sitting.tell, switch))
         await _replay(sitting, arms, switch)
     if sitting.more and switch.reason is None:

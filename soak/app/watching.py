@@ -2,7 +2,8 @@
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from functools import partial
 
@@ -10,7 +11,7 @@ from soak.app.keeping import Tell
 from soak.app.sides import Side
 from soak.client import Desk
 from soak.facts import EngineSample
-from soak.scrape import parse_metrics, poll
+from soak.scrape import Crowd, LoneTurns, Reader, poll
 
 
 @contextmanager
@@ -38,35 +39,44 @@ async def polling(
     *,
     every_s: float,
     wall_clock: Callable[[], float],
-) -> AsyncIterator[None]:
+) -> AsyncIterator[dict[str, Reader]]:
     """
     Read every side's metrics page at the start of the block, every few seconds, and at its end.
 
-    A page that gives no reading any more is told, and again when it answers.
+    Yields what reads them, by arm; only of sides that have a page. A page that gives no reading any more is told, and
+    again when it answers.
     """
     stop = asyncio.Event()
     async with AsyncExitStack() as stack:
-        tasks = []
+        tasks, answering = [], {}
         for side in sides:
             desk = await stack.enter_async_context(Desk(side.target))
-            if (page := await desk.metrics()) is not None:  # a reading before the first turn, come what may
-                take(parse_metrics(page, arm=side.name, at=wall_clock()))
-            poller = poll(
-                desk.metrics,
-                take,
-                arm=side.name,
-                every_s=every_s,
-                wall_clock=wall_clock,
-                stop=stop,
-                on_change=partial(_changed, tell, side.name),
-                answered=page is not None,
-            )
+            reader = Reader(desk.metrics, take, arm=side.name, wall_clock=wall_clock)
+            failure = await reader.read()  # a reading before the first turn, come what may
+            if failure is None:
+                answering[side.name] = reader
+            changed = partial(_changed, tell, side.name)
+            poller = poll(reader, every_s=every_s, stop=stop, on_change=changed, answered=failure is None)
             tasks.append(asyncio.create_task(poller))
         try:
-            yield
+            yield answering
         finally:
             stop.set()
             await asyncio.gather(*tasks)
+
+
+@asynccontextmanager
+async def lone_turns(sides: Sequence[Side], readers: Mapping[str, Reader]) -> AsyncIterator[dict[str, LoneTurns]]:
+    """Yield what takes the readings around lone turns, by arm; arms that send to one server are one crowd."""
+    crowds: dict[str, Crowd] = defaultdict(Crowd)
+    found = {
+        side.name: LoneTurns(readers[side.name], crowds[side.target.base_url]) for side in sides if side.name in readers
+    }
+    try:
+        yield found
+    finally:
+        for lone in found.values():
+            await lone.close()
 
 
 def _changed(tell: Tell, arm: str, failure: str | None) -> None:

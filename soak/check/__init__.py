@@ -6,11 +6,14 @@ Three values: *pass* needs evidence, no evidence is *unknown*, and a checker tha
 Read `summary.py` (one run), then `compare.py` (two arms).
 """
 
+from soak.check.attribution import Span
 from soak.check.classes import ANY_FAILURE, CLASS_SETS
 from soak.check.compare import ArmHistory, Stated, compare
 from soak.check.conversations import ConversationFact
 from soak.check.deciding import Allowed, Decider, Decision
 from soak.check.engine import EngineDelta, deltas
+from soak.check.engine_evidence import turns_with_findings
+from soak.check.engine_turns import spans_elsewhere
 from soak.check.planning import Design, Pilot, PowerPlan, Question, pilot_of, plan_power
 from soak.check.summary import HistoryView, scenario_of, summarise
 from soak.check.thresholds import broken_stop, live_stop
@@ -33,6 +36,7 @@ __all__ = [
     "Pilot",
     "PowerPlan",
     "Question",
+    "Span",
     "Stated",
     "TurnFact",
     "broken_stop",
@@ -45,7 +49,9 @@ __all__ = [
     "pilot_of",
     "plan_power",
     "scenario_of",
+    "spans_elsewhere",
     "summarise",
     "turn_facts",
+    "turns_with_findings",
     "worse",
 ]

@@ -6,7 +6,8 @@ falls, is a restart: what was counted up to the last reading before it is kept, 
 What the old process did between its last reading and its end is not known and not guessed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -21,8 +22,11 @@ _PLAIN = (
     "prompt_tokens",
     "generation_tokens",
     "preemptions",
+    "corrupted",
 )
-_Counter = tuple[str, str | int | None]
+_FIELDS = (*_PLAIN, "accepted_per_position", "success")
+Counter = tuple[str, str | int | None]
+"""One counter: its field of `EngineSample`, and the member of it (a finish reason, a position) where it is a family."""
 
 
 class EngineDelta(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +47,7 @@ class EngineDelta(msgspec.Struct, frozen=True, kw_only=True):
     prompt_tokens: float | None = None
     generation_tokens: float | None = None
     preemptions: float | None = None
+    corrupted: float | None = None
     success: dict[str, float] | None = None
     restarts: int = 0
     samples: int = 0
@@ -56,6 +61,37 @@ def deltas(samples: Iterable[EngineSample]) -> EngineDelta:
     return meter.delta()
 
 
+class Movement(NamedTuple):
+    """What happened from one reading to the next: how far each counter moved, and whether the engine was restarted."""
+
+    before: EngineSample
+    after: EngineSample
+    moved: dict[Counter, float]
+    restarted: bool
+
+
+def movements(samples: Iterable[EngineSample]) -> Iterator[Movement]:
+    """
+    Yield what happened from each reading to the next, as `deltas` counts it: over all of them it adds up to that.
+
+    A reading that lacks a counter which the one before it had in the same process is passed over: what moved would be
+    told by a later one, too late.
+    """
+    meter, before = _Meter(), None
+    for sample in samples:
+        if before is not None and _lacks(sample, before):
+            continue
+        moved, restarted = meter.read(sample)
+        if before is not None:
+            yield Movement(before, sample, moved, restarted)
+        before = sample
+
+
+def _lacks(sample: EngineSample, before: EngineSample) -> bool:
+    same = sample.process_start_at in (None, before.process_start_at)
+    return same and any(getattr(sample, name) is None and getattr(before, name) is not None for name in _FIELDS)
+
+
 class _Meter:
     """Adds up the pieces, reading by reading."""
 
@@ -64,12 +100,14 @@ class _Meter:
         self._restarts = 0
         self._process_start_at: float | None = None
         self._families: set[str] = set()  # read in this process already: a member that is new in them began at 0
-        self._last: dict[_Counter, float] = {}
-        self._moved: dict[_Counter, float] = {}
+        self._last: dict[Counter, float] = {}
+        self._moved: dict[Counter, float] = {}
 
-    def read(self, sample: EngineSample) -> None:
-        now = _counters(sample)
-        if self._restarted(sample, now):
+    def read(self, sample: EngineSample) -> tuple[dict[Counter, float], bool]:
+        """Take one reading; return how far each counter moved with it, and whether the engine was restarted before."""
+        now, moved = _counters(sample), {}
+        restarted = self._restarted(sample, now)
+        if restarted:
             self._restarts += 1
             self._last = {}
         born_now = self._restarts > 0
@@ -78,13 +116,15 @@ class _Meter:
             if known is None and (born_now or counter[0] in self._families):
                 known = 0.0
             if known is not None:
+                moved[counter] = value - known
                 self._moved[counter] = self._moved.get(counter, 0.0) + value - known
             self._last[counter] = value
         self._families |= {family for family, member in now if member is not None}
         self._process_start_at = sample.process_start_at or self._process_start_at
         self._samples += 1
+        return moved, restarted
 
-    def _restarted(self, sample: EngineSample, now: Mapping[_Counter, float]) -> bool:
+    def _restarted(self, sample: EngineSample, now: Mapping[Counter, float]) -> bool:
         if self._samples == 0:
             return False
         start_at = sample.process_start_at
@@ -104,9 +144,9 @@ class _Meter:
         )
 
 
-def _counters(sample: EngineSample) -> dict[_Counter, float]:
+def _counters(sample: EngineSample) -> dict[Counter, float]:
     """All counters the sample holds, those of a family (success, positions) one by one."""
-    found: dict[_Counter, float] = {}
+    found: dict[Counter, float] = {}
     for name in _PLAIN:
         value = getattr(sample, name)
         if value is not None:

@@ -1,13 +1,13 @@
 """Two arms' turns side by side: pairs by episode, turn and pass, and whether the two runs may be compared at all."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from soak.check.conversations import ConversationFact
 from soak.check.summary import MAX_INDETERMINATE, MAX_SKIPPED
-from soak.check.turns import TurnFact
+from soak.check.turns import TurnFact, episode_numbers
 from soak.check.wording import percent
 from soak.facts import CARRIED_ON, ArmCard, ArmSummary, ConversationEnd, Manifest, TurnKey
 from soak.stats import PairedEvents, PairedTurns
@@ -173,12 +173,6 @@ def pair_up(baseline: ArmHistory, candidate: ArmHistory) -> Pairing:
     places = PairedTurns([key[0] for key in both], [(key[0], key[2]) for key in both], [key[1] for key in both])
     pairs = [Pair(first[key], second[key]) for key in both]
     return Pairing(pairs, alone[0], alone[1], one_sided, places, episode_numbers(key[0] for key in both))
-
-
-def episode_numbers(episodes: Iterable[str]) -> list[int]:
-    """Return a number for each of these episodes, equal for equal ones, counted from 0 in the order they come."""
-    numbers: dict[str, int] = {}
-    return [numbers.setdefault(episode, len(numbers)) for episode in episodes]
 
 
 def _asked_otherwise(baseline: ArmHistory, candidate: ArmHistory, both: Sequence[tuple[TurnFact, TurnFact]]) -> bool:

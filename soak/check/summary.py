@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from soak.check.attribution import Span
 from soak.check.conversations import ConversationFact, conversation_sentences, measure_conversations
 from soak.check.engine import EngineDelta, deltas
+from soak.check.engine_evidence import engine_evidence
+from soak.check.engine_turns import spans_elsewhere
 from soak.check.measures import (
     busy_s,
     engine_figures,
@@ -65,7 +68,8 @@ class HistoryView:
 
     `turns`: the last word on each turn. `samples`: engine samples per arm, oldest first. `open_starts`: turns per arm
     that were started and have no end. `repeated_starts`: starts per arm that were broken off and offered again.
-    `conversations`: those of each arm that came to their end, where turns were made at run time; `ends`: how.
+    `broken_off`: the times in flight of each arm's starts that came to no finish. `conversations`: those of each arm
+    that came to their end, where turns were made at run time; `ends`: how.
     """
 
     turns: Sequence[TurnFact]
@@ -75,6 +79,7 @@ class HistoryView:
     events: Sequence[Event] = ()
     ends: Sequence[ConversationEnd] = ()
     conversations: Mapping[str, Sequence[ConversationFact]] = field(default_factory=dict)
+    broken_off: Mapping[str, Sequence[Span]] = field(default_factory=dict)
 
 
 def summarise(
@@ -103,8 +108,10 @@ def summarise(
     opinions: dict[str, list[Opinion]] = {}
     for card in manifest.arms:
         arm, valid = _measure(card, scenario, history, turns[card.name], plan, wall_s)
+        arm, said = _with_evidence(arm, manifest, history, card.name, turns)
         arms[card.name] = arm
         opinions[card.name] = [
+            *said,
             *_ask(scenario, arm, state),
             *_course(history, card.name, turns[card.name]),
             *_left_over(scenario, history, arm, state),
@@ -200,6 +207,19 @@ def _conversations(
     found = measure_conversations(history.conversations.get(card.name, ()), turns)
     # What an agent's ends count besides is not about calls: it is in `tasks`.
     return found if scenario.replay == "live" else msgspec.structs.replace(found, counts={})
+
+
+def _with_evidence(
+    arm: ArmSummary, manifest: Manifest, history: HistoryView, name: str, turns: Mapping[str, Sequence[TurnFact]]
+) -> tuple[ArmSummary, list[Opinion]]:
+    """Return the arm with the engine's evidence turn by turn, and what that says of the arm as a whole."""
+    try:
+        found = engine_evidence(
+            turns[name], history.samples.get(name, ()), spans_elsewhere(name, manifest, turns, history.broken_off)
+        )
+    except Exception as crash:
+        return arm, [Opinion("unknown", (_crashed("engine evidence", crash),))]
+    return msgspec.structs.replace(arm, evidence=found), [Opinion("pass", tuple(found.alarms))]
 
 
 def _course(history: HistoryView, arm: str, turns: Sequence[TurnFact]) -> list[Opinion]:

@@ -1,26 +1,20 @@
 """Whether failures become more frequent with depth, in the course of a conversation or with uptime; and drift."""
 
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from soak.check.pairing import ArmHistory, Pairing, episode_numbers
-from soak.check.turns import TurnFact
+from soak.check.engine_limits import DEPTH_EDGES
+from soak.check.pairing import ArmHistory, Pairing
+from soak.check.turns import TurnFact, episode_numbers
+from soak.check.uptime import MIN_SLOPE_S, uptimes_s
 from soak.check.wording import duration, plural
 from soak.facts import Band, Drift, Events, Trend, TrendTest
 from soak.stats import band_counts, event_trend, value_trend
 
 _UPTIME_BANDS = 6
-_DEPTHS = (0, 1024, 2048, 4096, 8192, 16384, 32768, 65536, 131072, 262144)
 _TURNS = (0, 5, 10, 20, 40, 80, 160, 320)
-
-MIN_SLOPE_S = 1800.0
-"""
-Exposure below which nothing is said per hour. The first minutes of a server are warm-up (caches fill, prompts are still
-shallow, a queue builds up), and a slope told per hour from less than half of one is that warm-up times two and more.
-"""
 
 _Places = Sequence[float | None]
 """Where each turn of an arm stands on an axis; None where that is not known."""
@@ -46,11 +40,13 @@ class _Axis:
 def compare_trends(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -> list[Trend]:
     """Return the failure rate (any class but ok) of all finished turns by depth, turn and uptime, per arm."""
     arms = pairing.finished()
-    uptimes = [_uptimes(side, turns) for side, turns in zip((baseline, candidate), arms, strict=True)]
+    uptimes = [uptimes_s(turns, side.engine_starts_at) for side, turns in zip((baseline, candidate), arms, strict=True)]
     longest = max((uptime for places in uptimes for uptime in places), default=0.0)
     edges = [longest * i / _UPTIME_BANDS for i in range(_UPTIME_BANDS)]
     axes = (
-        _Axis(name="depth_tokens", per=1000.0, edges=_DEPTHS, places=[[turn.prompt for turn in arm] for arm in arms]),
+        _Axis(
+            name="depth_tokens", per=1000.0, edges=DEPTH_EDGES, places=[[turn.prompt for turn in arm] for arm in arms]
+        ),
         _Axis(name="turn", per=1.0, edges=_TURNS, places=[[turn.key.turn for turn in arm] for arm in arms]),
         _Axis(name="uptime_s", per=3600.0, edges=edges, places=uptimes),
     )
@@ -59,15 +55,6 @@ def compare_trends(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing
         for arm in arms
     ]
     return [_trend(axis, failures) for axis in axes]
-
-
-def _uptimes(side: ArmHistory, turns: Sequence[TurnFact]) -> list[float]:
-    """Return each turn's seconds since the engine's start, or since the arm's first turn where that is unknown."""
-    first = min((turn.started_at for turn in turns), default=0.0)
-    births = [first, *(at for at in side.engine_starts_at if at > first)]
-    if any(at <= first for at in side.engine_starts_at):
-        births[0] = max(at for at in side.engine_starts_at if at <= first)
-    return [turn.started_at - births[bisect_right(births, turn.started_at) - 1] for turn in turns]
 
 
 def _trend(axis: _Axis, failures: Sequence[_Failures]) -> Trend:
@@ -135,17 +122,17 @@ def _drift(side: ArmHistory, turns: Sequence[TurnFact]) -> Drift:
     """Regress log TPOT on hours, so that a slope is a relative change; short answers are as noisy as they are short."""
     timed = [
         (uptime_s, tpot_ms, turn)
-        for uptime_s, turn in zip(_uptimes(side, turns), turns, strict=True)
+        for uptime_s, turn in zip(uptimes_s(turns, side.engine_starts_at), turns, strict=True)
         if turn.class_ == "ok" and (tpot_ms := turn.tpot_ms) and tpot_ms > 0
     ]
-    uptimes_s = [uptime_s for uptime_s, _, _ in timed]
-    exposure_s = _span(uptimes_s)
+    uptimes = [uptime_s for uptime_s, _, _ in timed]
+    exposure_s = _span(uptimes)
     if exposure_s < MIN_SLOPE_S:
         seen = f"{plural(len(timed), 'ok turn')} over {duration(exposure_s)}"
         why = f"too short to say ({seen}; a slope per hour needs {duration(MIN_SLOPE_S)})"
         return Drift(tpot_percent_per_hour=None, ci95=None, exposure_s=exposure_s, unknown_because=why)
     found = value_trend(
-        [uptime_s / 3600 for uptime_s in uptimes_s],
+        [uptime_s / 3600 for uptime_s in uptimes],
         [math.log(tpot_ms) for _, tpot_ms, _ in timed],
         episode_numbers(turn.key.episode for _, _, turn in timed),
     )

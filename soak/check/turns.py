@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 import msgspec
 
-from soak.facts import Judgement, Observation, ObservationOutline, Record, RecordOutline, TurnClass, TurnKey
+from soak.facts import Drafted, Judgement, Observation, ObservationOutline, Record, RecordOutline, TurnClass, TurnKey
 from soak.facts.history import Outcome
 
 SEVERITY: tuple[TurnClass, ...] = ("garbage_loop", "error", "early_stop", "max_tokens", "ok")
@@ -46,6 +46,7 @@ class TurnFact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     clamped: bool = False
     attempts: int = 0
     loop_lag_ms: float = 0.0
+    drafted: Drafted | None = None
 
     @property
     def finished(self) -> bool:
@@ -103,6 +104,7 @@ def _finished(key: TurnKey, seen: Observation | ObservationOutline, judgement: J
         clamped=seen.clamped,
         attempts=len(seen.attempts),
         loop_lag_ms=seen.loop_lag_ms,
+        drafted=seen.drafted,
     )
 
 
@@ -115,6 +117,12 @@ def _turn_s(seen: Observation | ObservationOutline) -> float | None:
     if last_ms is None:
         return None
     return (sum(attempt.took_ms for attempt in earlier) + last_ms) / 1000 + sum(attempt.wait_s for attempt in earlier)
+
+
+def episode_numbers(episodes: Iterable[str]) -> list[int]:
+    """Return a number for each of these episodes, equal for equal ones, counted from 0 in the order they come."""
+    numbers: dict[str, int] = {}
+    return [numbers.setdefault(episode, len(numbers)) for episode in episodes]
 
 
 def reason_kinds(reasons: Iterable[str]) -> Counter[str]:

@@ -27,6 +27,7 @@ from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from soak.check.engine import EngineDelta
+from soak.check.engine_limits import ARM_DRAFT_TOKENS, NONE_RATE
 from soak.check.stretches import Stretch, Timeline, stretches
 from soak.check.turns import TurnFact
 from soak.check.wording import duration, number, percent
@@ -37,16 +38,6 @@ MIN_SHARED_TOKENS = 64
 
 HEAD_TOKENS = 200
 """A stretch without a draft in which so many tokens were generated speaks against a draft head."""
-
-REFUSED_DRAFT_TOKENS = 1_000
-"""Below this many draft tokens nothing is said of how few were accepted."""
-
-REFUSED_RATE = 0.01
-"""
-An acceptance below this is told: draft heads in use are reported to accept a third of their tokens and more, and
-lookups in our own runs (a small model at temperature 1.0, ops/runbooks) accepted 7 to 17 %. It is a
-note and no more, since the answers are none the worse for it; a draft head that is broken costs time.
-"""
 
 LOOKUP_TOKENS = 2_000
 """The same for a method that drafts only where the text repeats, in tokens of answers classed ok."""
@@ -152,7 +143,7 @@ def _speculation(
 def _refused(delta: EngineDelta) -> Iterator[str]:
     """Yield that hardly a draft token was accepted, where so many were drafted that it means something."""
     drafted, accepted = delta.draft_tokens, delta.accepted_tokens
-    if drafted is None or accepted is None or drafted < REFUSED_DRAFT_TOKENS or accepted >= REFUSED_RATE * drafted:
+    if drafted is None or accepted is None or drafted < ARM_DRAFT_TOKENS or accepted >= NONE_RATE * drafted:
         return
     yield (
         f"drafts are almost never accepted: {number(accepted)} of {number(drafted)} draft tokens"

@@ -167,7 +167,11 @@ def show_command(
     shown = show_turn(run_dir, turn)
     if not raw:
         kept = None if shown.raw is None else len(shown.raw)
-        out(terminal_turn(shown.record, shown.prefix, shown.reference, raw_bytes=kept, **terminal()))
+        out(
+            terminal_turn(
+                shown.record, shown.prefix, shown.reference, engine=shown.engine, raw_bytes=kept, **terminal()
+            )
+        )
         return 0
     if shown.raw is None:
         raise UsageError(

@@ -201,6 +201,7 @@ class Stream:
             censored=is_our_doing(ending),
             request_id=fold.id or (self.header_id[:200] if self.header_id else None),
             model=fold.model,
+            drafted=fold.drafted,
         )
 
 

@@ -96,7 +96,11 @@ class Choice(msgspec.Struct):
 
 
 class ChatEvent(msgspec.Struct):
-    """One event of a stream; `error` or `object` = "error" make it the server's word that it failed."""
+    """
+    One event of a stream; `error` or `object` = "error" make it the server's word that it failed.
+
+    `metrics`, `sglext` and `timings` are what engines add of their own (see `drafts`).
+    """
 
     id: Id = None
     model: str | None = None
@@ -105,6 +109,14 @@ class ChatEvent(msgspec.Struct):
     error: Any = None
     object: Any = None
     message: Any = None
+    metrics: Any = None
+    sglext: Any = None
+    timings: Any = None
+
+    @property
+    def tells_more(self) -> bool:
+        """Whether the engine says something of its own beside the answer."""
+        return self.metrics is not None or self.sglext is not None or self.timings is not None
 
     @property
     def failure(self) -> str | None:

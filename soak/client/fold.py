@@ -5,8 +5,9 @@ from typing import Literal
 
 import msgspec
 
+from soak.client.drafts import drafted_of
 from soak.client.events import CallDelta, ChatEvent, Choice, Delta, usage_of
-from soak.facts import Chunk, Ending, Logprob, ToolCall, ToolCallDelta, Usage
+from soak.facts import Chunk, Drafted, Ending, Logprob, ToolCall, ToolCallDelta, Usage
 
 CALLS_LIMIT = 1024
 _WORD_LIMIT = 200
@@ -67,6 +68,7 @@ class Fold:
         self.finish_reason: str | None = None
         self.stop_reason: str | int | None = None
         self.usage: Usage | None = None
+        self.drafted: Drafted | None = None
         self.done = False
         self.id: str | None = None
         self.model: str | None = None
@@ -89,6 +91,9 @@ class Fold:
             self.id, self.model = _short(event.id), _short(event.model)
         if event.usage is not None:
             self.usage = usage_of(event.usage) or self.usage
+        if event.tells_more:
+            told = drafted_of(metrics=event.metrics, sglext=event.sglext, timings=event.timings)
+            self.drafted = told or self.drafted
         if not event.choices:
             if event.usage is None and event.choices is None:
                 self.defects["odd_event"] = None

@@ -38,6 +38,17 @@ from soak.facts.comparison import (
 from soak.facts.conversation import CONVERSATION_ENDED, ConversationEnd, ConversationKey, ConversationLoop
 from soak.facts.diagnosis import Cause, Diagnosis, Law
 from soak.facts.divergence import DivergenceFound, Parting
+from soak.facts.engine_evidence import (
+    AcceptanceBand,
+    AcceptanceDrift,
+    AcceptanceGroup,
+    Attributed,
+    EngineEvidence,
+    EngineFinding,
+    EngineFindingKind,
+    EngineTurn,
+    SeenInTurn,
+)
 from soak.facts.episode import (
     EPISODE_SCHEMA,
     Episode,
@@ -65,7 +76,7 @@ from soak.facts.history import Event, Record, RecordOutline, Started
 from soak.facts.key import TurnKey
 from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest
 from soak.facts.nearness import Apart, CacheFound, CacheProbe
-from soak.facts.observation import Attempt, Ending, Logprob, Observation, ObservationOutline, Usage
+from soak.facts.observation import Attempt, Drafted, Ending, Logprob, Observation, ObservationOutline, Usage
 from soak.facts.probe import Outcomes, ProbePlan, RepeatsFound
 from soak.facts.repro import Promise, ReproFound, ShrinkFound, ShrinkStep, Size
 from soak.facts.sample import EngineSample
@@ -125,12 +136,16 @@ __all__ = [
     "REPOSITORY_SCHEMA",
     "TASK_SCHEMA",
     "VLLM_REPOSITORY",
+    "AcceptanceBand",
+    "AcceptanceDrift",
+    "AcceptanceGroup",
     "Agent",
     "Apart",
     "ArmCard",
     "ArmOrder",
     "ArmSummary",
     "Attempt",
+    "Attributed",
     "Band",
     "Budget",
     "Build",
@@ -162,10 +177,15 @@ __all__ = [
     "Diagnosis",
     "Discordant",
     "DivergenceFound",
+    "Drafted",
     "Drift",
     "Ending",
     "EngineChange",
+    "EngineEvidence",
+    "EngineFinding",
+    "EngineFindingKind",
     "EngineSample",
+    "EngineTurn",
     "EnvironmentCard",
     "Episode",
     "Event",
@@ -208,6 +228,7 @@ __all__ = [
     "Sampling",
     "Sandbox",
     "Scenario",
+    "SeenInTurn",
     "ShrinkFound",
     "ShrinkStep",
     "Signal",

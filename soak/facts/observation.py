@@ -48,6 +48,20 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     reasoning: int | None = None
 
 
+class Drafted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """
+    What became of one request's drafts, as the server told it with the answer; None where it did not say.
+
+    `per_position[i]`: drafts whose token at position i was accepted. Sums of the whole request, the drafts of attempts
+    that were broken off not among them.
+    """
+
+    drafts: int | None = None
+    draft_tokens: int | None = None
+    accepted_tokens: int | None = None
+    per_position: tuple[int, ...] | None = None
+
+
 class Logprob(msgspec.Struct, frozen=True, kw_only=True):
     """The log probability (nats) of one sampled token, with the alternatives asked for."""
 
@@ -63,7 +77,8 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     `ttft_ms`, `e2e_ms` count from the sending of the last attempt; `e2e_ms` is a lower bound if `censored`.
     `tpot_ms` is (e2e − ttft)/(output tokens − 1), None below two tokens. `usage` is None if the server sent none.
     `max_gap_ms` is the longest pause between two chunks with text; `loop_lag_ms` how late our own event loop ran.
-    `defects` names protocol defects that did not end the answer (for example "no_usage").
+    `defects` names protocol defects that did not end the answer (for example "no_usage"). `drafted` is None where the
+    server does not tell acceptance request by request.
     """
 
     key: TurnKey
@@ -91,6 +106,7 @@ class Observation(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     censored: bool = False
     request_id: str | None = None
     model: str | None = None
+    drafted: Drafted | None = None
 
     @property
     def output_tokens(self) -> int | None:
@@ -122,6 +138,7 @@ class ObservationOutline(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     e2e_ms: float | None = None
     loop_lag_ms: float = 0.0
     censored: bool = False
+    drafted: Drafted | None = None
 
     @property
     def output_tokens(self) -> int | None:

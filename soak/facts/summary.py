@@ -7,6 +7,7 @@ import msgspec
 from soak.facts.build import Build
 from soak.facts.card import EnvironmentCard
 from soak.facts.conversation import ConversationLoop
+from soak.facts.engine_evidence import EngineEvidence
 from soak.facts.finding import TurnClass
 
 Verdict = Literal["pass", "fail", "unknown"]
@@ -151,6 +152,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     `attempts` counts HTTP exchanges, `retried_turns` finished turns that took more than one.
     `conversations` is None where turns were replayed as recorded.
     `kinds`: how often each finding kind occurred. `engine`: other engine deltas (preemptions, success by reason, …).
+    `evidence`: what the engine's counters say turn by turn (None: it could not be worked out).
     `environment`: what was really running, without its list of packages (None: not learnt).
     """
 
@@ -181,6 +183,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     tasks: TaskCounts | None = None
     conversations: Conversations | None = None
     environment: EnvironmentCard | None = None
+    evidence: EngineEvidence | None = None
 
 
 class PlanCard(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,5 +1,7 @@
 """One side of the run as the engine sees it."""
 
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
@@ -11,7 +13,11 @@ from soak.replay.ports import StreamClient
 
 @dataclass(kw_only=True)
 class Arm:
-    """A client, a gate, a meter for prompt lengths, and what the target can do; `tool_mode` is resolved."""
+    """
+    A client, a gate, a meter for prompt lengths, and what the target can do; `tool_mode` is resolved.
+
+    `around` is opened around the sending of each turn: whoever wants to look at the engine before and after it.
+    """
 
     name: str
     client: StreamClient
@@ -19,3 +25,4 @@ class Arm:
     meter: Meter
     capabilities: Capabilities
     tool_mode: Literal["native", "text"]
+    around: Callable[[], AbstractAsyncContextManager[None]] = nullcontext

@@ -156,7 +156,8 @@ class TurnRunner:
             max_tokens=room.max_tokens,
             clamped=room.clamped,
         )
-        exchange = await arm.client.exchange(request, self._sink(job, judge))
+        async with arm.around():
+            exchange = await arm.client.exchange(request, self._sink(job, judge))
         if before is not None:
             attempts = before.observation.attempts + exchange.observation.attempts
             exchange = msgspec.structs.replace(

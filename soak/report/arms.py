@@ -1,11 +1,11 @@
 """One arm as a report sees it, and what the arms of a report ran: their cards side by side, differences first."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from soak.facts import ArmSummary, Manifest, Record, TurnKey, canonical, clean
+from soak.facts import ArmSummary, EngineTurn, Manifest, Record, TurnKey, canonical, clean
 from soak.report.figures import UNKNOWN, count
 
 _ALWAYS_DIFFERENT = ("run", "begun", "target")
@@ -39,7 +39,7 @@ class ReportArm:
     One arm: `name` is what we call it (baseline, candidate, A, B, …), `label` where it is stored.
 
     `turns` are this arm's alone, as they are judged now. `record` reads one turn's record, answer included; it is
-    asked for the turns that are shown, one after another.
+    asked for the turns that are shown, one after another. `engine`: what the engine did for them, where it is known.
     """
 
     name: str
@@ -50,6 +50,7 @@ class ReportArm:
     summary: ArmSummary
     turns: Sequence[ReportTurn] = ()
     record: Callable[[TurnKey], Record | None] = unread
+    engine: Mapping[TurnKey, EngineTurn] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

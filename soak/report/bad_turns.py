@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from soak.facts import Finding, Observation, Record
+from soak.facts import EngineTurn, Finding, Observation, Record
 from soak.report.arms import ReportArm, ReportTurn
+from soak.report.engine import engine_lines
 from soak.report.escape import escape_terminal, one_line, shorten
 from soak.report.excerpt import Piece, excerpt_pieces
 from soak.report.turn import course_lines, finding_line
@@ -114,11 +115,16 @@ def _bad_turn(arm: ReportArm, record: Record, others: Mapping[str, str], texts: 
         reason=one_line(judgement.reason if judgement else "", _LINE),
         size="" if tokens is None else f"{tokens:,} tokens",
         others=tuple(others.items()),
-        course=tuple(course_lines(record.observation)) if record.observation else (),
+        course=tuple(_course(record, arm.engine.get(record.key))),
         findings=tuple(finding_line(finding, 200) for finding in (judgement.findings if judgement else ())[:20]),
         texts=texts,
         command=one_line(f"soak show {shlex.quote(arm.run)} {shlex.quote(str(record.key))}", _LINE),
     )
+
+
+def _course(record: Record, engine: EngineTurn | None) -> list[str]:
+    lines = course_lines(record.observation) if record.observation else []
+    return lines + (engine_lines(engine) if engine is not None else [])
 
 
 def _texts(record: Record) -> Iterator[Text]:

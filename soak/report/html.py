@@ -36,6 +36,7 @@ from soak.report.comparison import (
     gate_line,
     latency_rows,
 )
+from soak.report.engine import ACCEPTANCE_HEADER, acceptance_rows, arm_engine_lines
 from soak.report.escape import escape_terminal, shorten
 from soak.report.figures import count, decimal, milliseconds, seconds, share
 from soak.report.style import Style
@@ -113,6 +114,7 @@ def comparison_page(comparison: Comparison, arms: Sequence[ReportArm], gates: Se
         _compared_time(comparison, arms),
         _compared_places(comparison, arms),
         _compared_latency(comparison, arms),
+        _engine(arms),
     ]
     return _page("soak: a comparison", [verdict], sections, arms)
 
@@ -127,7 +129,14 @@ def runs_page(summaries: Sequence[Summary], arms: Sequence[ReportArm]) -> str:
         )
         for summary in summaries
     ]
-    sections = [_tasks(arms), _run_counts(arms), _run_time(arms), _places(arms, _bands(arms)), _run_latency(arms)]
+    sections = [
+        _tasks(arms),
+        _run_counts(arms),
+        _run_time(arms),
+        _places(arms, _bands(arms)),
+        _run_latency(arms),
+        _engine(arms),
+    ]
     return _page("soak: a report", verdicts, sections, arms)
 
 
@@ -339,6 +348,18 @@ def _run_latency(arms: Sequence[ReportArm]) -> Section:
     plot = plots.latency_plot([arm.name for arm in arms], points)
     tables = [Table(header=["latency", *_QUANTILES], rows=rows)] if plot else []
     return Section(title="Latency", anchor="latency", tables=tables, figures=_figure("Quantiles", plot))
+
+
+def _engine(arms: Sequence[ReportArm]) -> Section:
+    """Return the engine's own evidence, turn by turn; empty where no arm has any."""
+    found = [(_lead(arms, arm), arm.summary.evidence) for arm in arms if arm.summary.evidence is not None]
+    rows = [[f"{lead}{name}", *cells] for lead, evidence in found for name, *cells in acceptance_rows(evidence)]
+    return Section(
+        title="What the engine did turn by turn",
+        anchor="engine",
+        lines=[f"{lead}{line.strip()}" for lead, evidence in found for line in arm_engine_lines(evidence)],
+        tables=[Table(header=ACCEPTANCE_HEADER, rows=rows)] if rows else [],
+    )
 
 
 def _bands(arms: Sequence[ReportArm]) -> list[bands.Banded]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from soak.facts import CLASSES, ArmSummary, Summary, TurnClass
 from soak.report.cards import card_line
+from soak.report.engine import arm_engine_lines
 from soak.report.escape import escape_terminal, one_line
 from soak.report.figures import UNKNOWN, bound, count, decimal, milliseconds, seconds, share
 from soak.report.style import Style
@@ -84,8 +85,12 @@ def _arm(name: str, arm: ArmSummary, width: int, style: Style, *, named: bool) -
     lines += [_build(arm)]
     lines += _wrapped(running, width, bullet="  running: ") if (running := card_line(arm.environment)) else []
     lines += _worst(arm, width, style)
-    lines += [_speed(arm), *_latency(arm), _engine(arm), *_skipped(arm)]
-    return lines
+    lines += [_speed(arm), *_latency(arm), _engine(arm)]
+    if arm.evidence is not None:
+        for line in arm_engine_lines(arm.evidence):
+            indent = " " * (4 + len(line) - len(line.lstrip()))
+            lines += _wrapped(line.lstrip(), width, bullet=indent)
+    return [*lines, *_skipped(arm)]
 
 
 def _worst(arm: ArmSummary, width: int, style: Style) -> list[str]:

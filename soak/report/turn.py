@@ -4,7 +4,8 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from soak.facts import Finding, Message, Observation, Record, TurnClass, text_of
+from soak.facts import EngineTurn, Finding, Message, Observation, Record, TurnClass, text_of
+from soak.report.engine import engine_lines
 from soak.report.escape import one_line
 from soak.report.excerpt import marked_excerpt
 from soak.report.figures import UNKNOWN, count, milliseconds, share
@@ -76,6 +77,7 @@ def terminal_turn(
     prefix: Sequence[Message] = (),
     reference: Message | None = None,
     *,
+    engine: EngineTurn | None = None,
     raw_bytes: int | None = None,
     width: int = 100,
     colour: bool = False,
@@ -84,13 +86,15 @@ def terminal_turn(
     Return one turn as text: what it was classed and why, how it went, the end of its prefix, and the answer with the
     onset of each finding and its repeated unit marked; of long texts head, evidence and tail are shown.
 
-    `prefix` is what the model saw, `reference` the recorded answer, `raw_bytes` how much of the stream itself is kept.
-    Everything is escaped.
+    `prefix` is what the model saw, `reference` the recorded answer, `engine` what the engine did meanwhile, `raw_bytes`
+    how much of the stream itself is kept. Everything is escaped.
     """
     style = Style(colour)
     lines = [style.bold(f"turn {one_line(str(record.key), 120)}"), *_verdict_lines(record, width, style)]
     if record.observation is not None:
-        lines += [*course_lines(record.observation), *_finding_lines(record, width)]
+        lines += course_lines(record.observation)
+        lines += [] if engine is None else engine_lines(engine)
+        lines += _finding_lines(record, width)
     if prefix:
         lines += ["", *_prefix_lines(prefix, style)]
     if reference is not None:

@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import inf
+from typing import get_args
 
 import msgspec.inspect as inspect
 
-from soak.facts import CLASSES, ArmSummary, Comparison
+from soak.facts import CLASSES, ArmSummary, Comparison, EngineFindingKind
 
 _FAILURES = tuple(name for name in CLASSES if name != "ok")
 
@@ -143,21 +144,29 @@ ARM = _shape(
     ArmSummary,
     "an arm's summary",
     _Reading(
-        keys={"rate": _RATES, "rate_upper95": _RATES, "busy_s": CLASSES},
+        keys={
+            "rate": _RATES,
+            "rate_upper95": _RATES,
+            "busy_s": CLASSES,
+            "evidence.by_class": CLASSES,
+            "evidence.findings": get_args(EngineFindingKind),
+        },
         ranges=(
             (
                 r"rate(_upper95)?\..*|prefix_cache\.hit_rate|conversations\.loop_rate"
-                r"|tasks\.resolved_(rate|ci95\..*)|speculation\.(acceptance_rate|per_position\..*)",
+                r"|tasks\.resolved_(rate|ci95\..*)|speculation\.(acceptance_rate|per_position\..*)"
+                r"|evidence\.(.*\.)?(acceptance_rate|exact|early|late)",
                 True,
                 0,
                 1,
             ),
+            (r"evidence\.drift\.(pooled_change|change|ci95\..*)", True, -1, 1),
             (r".*", False, 0, inf),
         ),
         skipped=("build.settings", "build.speculative"),
     ),
 )
-"""An arm's summary: no number in it is negative."""
+"""An arm's summary: no number in it is negative, but for changes over the uptime."""
 
 COMPARISON = _shape(
     Comparison,

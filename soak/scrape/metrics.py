@@ -7,6 +7,8 @@ vLLM (V1 names; the names of earlier releases behind them):
     vllm:spec_decode_num_accepted_tokens_per_pos_total{position}
     vllm:prefix_cache_{queries,hits}_total, earlier vllm:gpu_prefix_cache_{queries,hits}_total          in tokens
     vllm:{prompt,generation}_tokens_total, vllm:num_preemptions_total, vllm:request_success_total{finished_reason}
+    vllm:corrupted_requests_total       requests with NaN in their logits, counted as they end; exported only where the
+                                        server runs with VLLM_COMPUTE_NANS_IN_LOGITS=1
     vllm:num_requests_{running,waiting}, vllm:kv_cache_usage_perc, earlier vllm:gpu_cache_usage_perc    a fraction
     vllm:cache_config_info{enable_prefix_caching}
 
@@ -37,6 +39,7 @@ _COUNTERS: Mapping[str, tuple[str, ...]] = {
     "prompt_tokens": ("vllm:prompt_tokens", "sglang:prompt_tokens"),
     "generation_tokens": ("vllm:generation_tokens", "sglang:generation_tokens"),
     "preemptions": ("vllm:num_preemptions",),
+    "corrupted": ("vllm:corrupted_requests",),
 }
 _QUEUES: Mapping[str, tuple[str, ...]] = {
     "running": ("vllm:num_requests_running", "sglang:num_running_reqs"),
@@ -62,22 +65,23 @@ _WANTED = frozenset(
 )
 
 
-def parse_metrics(text: str, *, arm: str, at: float) -> EngineSample:
+def parse_metrics(text: str, *, arm: str, at: float, asked_at: float | None = None) -> EngineSample:
     """
-    Return what a metrics page says, for `arm`, read at `at` (UTC epoch seconds).
+    Return what a metrics page says, for `arm`, asked for at `asked_at` and read at `at` (UTC epoch seconds).
 
     What the page does not have, or has in a line that cannot be read, is None and never 0: half of a sum would look
     like a restart. Any text is accepted; a page above 8 Mi characters or 200,000 lines is not
     read and gives a sample in which all is None.
     """
     if len(text) > MAX_PAGE_CHARS or text.count("\n") > MAX_PAGE_LINES:
-        return EngineSample(arm=arm, at=at)
+        return EngineSample(arm=arm, at=at, asked_at=asked_at)
     page = Page(text, _WANTED)
     counters = {field: _total(page.series(*_both(names))) for field, names in _COUNTERS.items()}
     queues = {field: _total(page.series(*names)) for field, names in _QUEUES.items()}
     return EngineSample(
         arm=arm,
         at=at,
+        asked_at=asked_at,
         **counters,
         **queues,
         accepted_per_position=_per_position(page.series(*_both(_PER_POSITION))),

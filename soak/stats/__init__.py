@@ -59,6 +59,7 @@ from soak.stats.rates import (
     wilson,
 )
 from soak.stats.sequential import DifferenceMeter, EvidenceMeter, anytime_rate, log_evidence
+from soak.stats.standardised import Stratum, standardised_change
 from soak.stats.survival import Lives, kaplan_meier, log_rank, log_rank_paired, median_life
 from soak.stats.totals import RatioEstimate, total_ratio, totals_by_cluster
 from soak.stats.trend import TrendEstimate, band_counts, event_trend, value_trend
@@ -81,6 +82,7 @@ __all__ = [
     "QuantileLimits",
     "RateTest",
     "RatioEstimate",
+    "Stratum",
     "TrendEstimate",
     "adjacency_p",
     "anytime_rate",
@@ -123,6 +125,7 @@ __all__ = [
     "sign_clustering_p",
     "sign_flip",
     "sign_flip_sums",
+    "standardised_change",
     "swapped_clusters",
     "total_ratio",
     "totals_by_cluster",

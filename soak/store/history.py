@@ -31,7 +31,16 @@ _PAGE_ROWS = 256
 _MAX_PREFIX_MESSAGES = 100_000
 _OPEN_STARTS = """FROM starts AS s WHERE NOT EXISTS (SELECT 1 FROM ends AS e WHERE e.episode = s.episode AND
     e.turn = s.turn AND e.pass = s.pass AND e.arm = s.arm AND e.start = s.start) ORDER BY s.seq"""
+_UNFINISHED_STARTS = """SELECT s.body, e.body FROM starts AS s LEFT JOIN ends AS e ON e.episode = s.episode AND
+    e.turn = s.turn AND e.pass = s.pass AND e.arm = s.arm AND e.start = s.start
+    WHERE e.outcome IS NOT 'finished' ORDER BY s.seq"""
 _OF_KEY = "WHERE episode = ? AND turn = ? AND pass = ? AND arm = ?"
+
+
+class _Ended(msgspec.Struct, frozen=True):
+    """Of a record, when it was made."""
+
+    at: float
 
 
 class History:
@@ -114,6 +123,11 @@ class History:
         """Return the starts without an end: turns in flight now, or when the run was broken off."""
         rows = self._rows(f"SELECT s.body {_OPEN_STARTS}")
         return [self._fact(body, Started) for (body,) in rows]
+
+    def broken_off(self) -> Iterator[tuple[Started, float | None]]:
+        """Yield the starts that came to no finish, each with the UTC epoch time of its end (None: it has none)."""
+        for start, end in self._rows(_UNFINISHED_STARTS):
+            yield self._fact(start, Started), None if end is None else self._fact(end, _Ended).at
 
     def start_counts(self) -> dict[TurnKey, int]:
         """Return how often each turn was started; turns never started are absent."""

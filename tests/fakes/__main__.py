@@ -32,6 +32,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--speculation", choices=("on", "off", "stuck"), default="on")
     parser.add_argument("--prefix-cache", choices=("on", "off", "stuck"), default="on")
     parser.add_argument("--stale-from", type=int, help="cached tokens from which an answer is another one")
+    parser.add_argument("--full-in-loops", action="store_true", help="all drafts are accepted while an answer loops")
+    parser.add_argument("--refused-from", type=int, help="no draft is accepted for prompts of so many tokens and more")
+    parser.add_argument("--preempt-every", type=int, default=0, help="every n-th request is preempted")
+    parser.add_argument("--corrupt-every", type=int, default=0, help="every n-th request is found to hold NaN")
+    parser.add_argument("--tells-drafts", action="store_true", help="answers tell their own drafts")
     parser.add_argument("--no-native-tools", action="store_true")
     parser.add_argument("--no-token-ids", action="store_true")
     parser.add_argument("--key", help="the API key asked for")
@@ -87,6 +92,11 @@ async def main() -> None:
         native_tools=not args.no_native_tools,
         token_ids=not args.no_token_ids,
         requires_key=args.key,
+        full_in_loops=args.full_in_loops,
+        refused_from=args.refused_from,
+        preempt_every=args.preempt_every,
+        corrupt_every=args.corrupt_every,
+        tells_drafts=args.tells_drafts,
     )
     style = replace(Style(), tokens_per_chunk=args.tokens_per_chunk)
     server = FakeServer(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Switch = Literal["on", "off", "stuck"]
+Mood = Literal["usual", "full", "none"]
 BLOCK = 16
 
 
@@ -19,6 +20,10 @@ class FakeEngine:
     (off: the configuration says so). `requires_key` is the API key asked for. `native_tools` False answers 400 to
     requests with tools. `template_ignores_tools` leaves tools out of the token count. `stale_from`: a request with so
     many cached tokens or more is answered as another would be.
+
+    `full_in_loops`: all drafts are accepted while an answer loops. `refused_from`: none is for prompts of that many
+    tokens and more. `preempt_every`, `corrupt_every`: every n-th request is preempted as it begins, or found to hold
+    NaN as it ends (0: never, and NaN are not counted at all). `tells_drafts`: answers tell their own drafts.
     """
 
     model: str = "fake-model"
@@ -42,6 +47,16 @@ class FakeEngine:
     queries: int = 0
     hits: int = 0
     drafted_for: int = 0
+    full_in_loops: bool = False
+    refused_from: int | None = None
+    preempt_every: int = 0
+    corrupt_every: int = 0
+    tells_drafts: bool = False
+    preemptions: int = 0
+    corrupted: int = 0
+    admitted: int = 0
+    full_for: int = 0
+    refused_for: int = 0
     success: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("stop", "length", "abort", "error"), 0))
     _seen: OrderedDict[bytes, int] = field(default_factory=OrderedDict)
 
@@ -75,6 +90,8 @@ class FakeEngine:
             self._remember(key, total)
         cached = min(cached, max(total - 1, 0)) // BLOCK * BLOCK if self.prefix_cache == "on" else 0
         self.prompt_tokens += total
+        self.admitted += 1
+        self.preemptions += self.preempt_every > 0 and self.admitted % self.preempt_every == 0
         if self.prefix_cache != "off":
             self.queries += total
             self.hits += cached
@@ -86,15 +103,27 @@ class FakeEngine:
         if len(self._seen) > 100_000:
             self._seen.popitem(last=False)
 
-    def generated(self, tokens: int) -> None:
-        """Count tokens sent to a client."""
+    def mood(self, fault: str, prompt_tokens: int) -> Mood:
+        """Return what becomes of the drafts of a request with this fault and prompt."""
+        if self.refused_from is not None and prompt_tokens >= self.refused_from:
+            return "none"
+        return "full" if self.full_in_loops and "loop" in fault else "usual"
+
+    def generated(self, tokens: int, mood: Mood = "usual") -> None:
+        """Count tokens sent to a client, and the drafts they came from."""
         self.generation_tokens += tokens
-        self.drafted_for += tokens
+        if mood == "full":
+            self.full_for += tokens
+        elif mood == "none":
+            self.refused_for += tokens
+        else:
+            self.drafted_for += tokens
 
     def ended(self, finish: str | None) -> None:
         """Count one request out under its finish reason ("abort" where the client hung up)."""
         name = {"tool_calls": "stop", None: "error"}.get(finish, finish)
         self.success[name] = self.success.get(name, 0) + 1
+        self.corrupted += self.corrupt_every > 0 and sum(self.success.values()) % self.corrupt_every == 0
 
     def page(self) -> str:
         """Return the metrics page, in vLLM's names."""
@@ -105,9 +134,11 @@ class FakeEngine:
         lines += self._metric("kv_cache_usage_perc", "gauge", min(self.running * 0.02, 1.0))
         lines += self._metric("prompt_tokens_total", "counter", self.prompt_tokens)
         lines += self._metric("generation_tokens_total", "counter", self.generation_tokens)
-        lines += self._metric("num_preemptions_total", "counter", 0)
+        lines += self._metric("num_preemptions_total", "counter", self.preemptions)
         lines += self._metric("prefix_cache_queries_total", "counter", self.queries)
         lines += self._metric("prefix_cache_hits_total", "counter", self.hits)
+        if self.corrupt_every:
+            lines += self._metric("corrupted_requests_total", "counter", self.corrupted)
         for reason, value in self.success.items():
             lines += self._metric("request_success_total", "counter", value, finished_reason=reason)
         lines += self._speculation_lines()
@@ -121,19 +152,20 @@ class FakeEngine:
     def _speculation_lines(self) -> list[str]:
         if self.speculation == "off":
             return []
-        tokens = self.drafted_for if self.speculation == "on" else 0
-        drafts = tokens * 10 // 22
-        accepted = tokens - drafts
+        depth, on = self.num_speculative_tokens, self.speculation == "on"
+        tokens = self.drafted_for if on else 0
+        usual = tokens * 10 // 22
+        full = self.full_for // (depth + 1) if on else 0
+        drafts = usual + full + (self.refused_for if on else 0)
         lines = self._metric("spec_decode_num_drafts_total", "counter", drafts)
-        lines += self._metric("spec_decode_num_draft_tokens_total", "counter", drafts * self.num_speculative_tokens)
-        lines += self._metric("spec_decode_num_accepted_tokens_total", "counter", accepted)
-        left = accepted
-        for position in range(self.num_speculative_tokens):
-            last = position == self.num_speculative_tokens - 1
-            part = left if last else min(left, drafts * (6, 4, 2, 1)[min(position, 3)] // 10)
+        lines += self._metric("spec_decode_num_draft_tokens_total", "counter", drafts * depth)
+        lines += self._metric("spec_decode_num_accepted_tokens_total", "counter", tokens - usual + full * depth)
+        left = tokens - usual
+        for position in range(depth):
+            part = left if position == depth - 1 else min(left, usual * (6, 4, 2, 1)[min(position, 3)] // 10)
             left -= part
             name = "spec_decode_num_accepted_tokens_per_pos_total"
-            lines += self._metric(name, "counter", part, position=str(position))
+            lines += self._metric(name, "counter", part + full, position=str(position))
         return lines
 
     def _metric(self, name: str, kind: str, value: float, **labels: str) -> list[str]:

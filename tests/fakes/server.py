@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from fakes.answers import Answer, Style, usage_of, whole
-from fakes.engine import FakeEngine
+from fakes.engine import FakeEngine, Mood
 from fakes.faults import JSON_HEADERS, Ask, context_message, make, status, stream
 from fakes.script import Close, End, Head, Raw, Reset, Script, Send, Silence, Step, Until, Wait, framed
 
@@ -160,6 +160,7 @@ class FakeServer:
         values.update(prompt_tokens=prompt, cached_tokens=cached, model=self.engine.model, id="chatcmpl-" + digest[:24])
         values["usage"] = values["usage"] and bool(options.get("include_usage"))
         values["token_ids"] = self.engine.token_ids and bool(body.get("return_token_ids"))
+        values["drafts_of"] = self.engine.num_speculative_tokens if self.engine.tells_drafts else None
         values["logprobs"] = body.get("top_logprobs") or 0 if body.get("logprobs") else None
         return Style(**values)
 
@@ -203,6 +204,7 @@ class FakeServer:
             self.engine.generated(usage_of(answer, ask.style)["completion_tokens"])
             return _json(200, whole(answer, ask.style), finish=answer.finish), ask.ordinal
         script = self.policy(ask) if known is None else stream(known, ask)
+        script.meta["mood"] = self.engine.mood(script.truth.fault if script.truth else "", ask.style.prompt_tokens)
         self.note_truth(ask, script, headers.get("x-session-id"))
         return script, ask.ordinal
 
@@ -267,6 +269,7 @@ class _Connection(asyncio.Protocol):
         self._writable.set()
         self._chunked = False
         self._closed_by_us = False
+        self._mood: Mood = "usual"
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         # uvloop's transports are no asyncio.Transport by type
@@ -332,6 +335,7 @@ class _Connection(asyncio.Protocol):
     async def _answer(self, request: Received, script: Script) -> None:
         engine, counted = self.server.engine, request.ordinal is not None
         engine.running += counted
+        self._mood = script.meta.get("mood", "usual")
         try:
             for step in script:
                 await self._play(step)
@@ -403,7 +407,7 @@ class _Connection(asyncio.Protocol):
 
     async def _write(self, data: bytes, tokens: int = 0) -> None:
         self.transport.write(data)
-        self.server.engine.generated(tokens)
+        self.server.engine.generated(tokens, self._mood)
         await self._writable.wait()
 
     async def _pause(self, seconds: float) -> None:

@@ -3,12 +3,17 @@
 from typing import Any
 
 from soak.facts import (
+    AcceptanceBand,
+    AcceptanceDrift,
+    AcceptanceGroup,
     ArmSummary,
     Attempt,
     Build,
     ClassComparison,
     Comparison,
     Discordant,
+    EngineEvidence,
+    EngineFinding,
     Events,
     Finding,
     Judgement,
@@ -17,6 +22,7 @@ from soak.facts import (
     PrefixCache,
     Quantiles,
     Record,
+    SeenInTurn,
     Speculation,
     Summary,
     TokenCounts,
@@ -25,6 +31,16 @@ from soak.facts import (
     Usage,
     WallClock,
     WorstTurn,
+)
+
+ACCEPTED = AcceptanceGroup(
+    turns=40,
+    drafts=100.0,
+    draft_tokens=200.0,
+    accepted_tokens=150.0,
+    acceptance_length=2.5,
+    acceptance_rate=0.75,
+    exact=0.5,
 )
 
 
@@ -54,6 +70,16 @@ def arm(text: str = "plain", **fields: Any) -> ArmSummary:
         "speculation": Speculation(acceptance_length=2.5, acceptance_rate=0.75, per_position=[0.9, 0.6]),
         "prefix_cache": PrefixCache(hit_rate=0.5, queries=1000.0, hits=500.0),
         "usable_tokens_per_s": 16.7,
+        "evidence": EngineEvidence(
+            alone=30,
+            overlap=10,
+            findings={"preemption": 1},
+            seen=[SeenInTurn(turn=text, finding=EngineFinding(kind="preemption", text=text))],
+            by_depth=[AcceptanceBand(low=0, high=1024, acceptance=ACCEPTED)],
+            by_class={"ok": ACCEPTED, "garbage_loop": ACCEPTED},
+            drift=AcceptanceDrift(unknown_because=text),
+            alarms=[text],
+        ),
         "rate": {"ok": 0.95, "garbage_loop": 0.05},
         "rate_upper95": {"ok": 0.99, "garbage_loop": 0.15},
         "skipped_reasons": {text: 3},

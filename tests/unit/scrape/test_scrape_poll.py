@@ -8,7 +8,7 @@ import pytest
 
 from soak.errors import RunFolderError
 from soak.facts import EngineSample
-from soak.scrape import MAX_PAGE_CHARS, Poll, poll
+from soak.scrape import MAX_PAGE_CHARS, Poll, Reader, poll
 
 Fetch = Callable[[], Awaitable[str | None]]
 
@@ -34,16 +34,16 @@ async def polled(
     fetch: Fetch, write: Callable[[EngineSample], None], stop: asyncio.Event, every_s: float, **limit: float
 ) -> Poll:
     clock = count(100)
-    running = poll(fetch, write, arm="a", every_s=every_s, wall_clock=lambda: float(next(clock)), stop=stop, **limit)
-    return await asyncio.wait_for(running, 30)
+    reader = Reader(fetch, write, arm="a", wall_clock=lambda: float(next(clock)), **limit)
+    return await asyncio.wait_for(poll(reader, every_s=every_s, stop=stop), 30)
 
 
 async def test_samples_at_the_start_in_between_and_at_the_end() -> None:
-    """Samples are taken at once, again and again, and once more after stop, each with the wall clock's time."""
+    """Samples are taken at once, again and again, and once more after stop, with the times of asking and answer."""
     stop, samples = asyncio.Event(), list[EngineSample]()
     outcome = await polled(Engine(stop, 4).fetch, samples.append, stop, 0.001)
     assert [sample.prompt_tokens for sample in samples] == [1, 2, 3, 4, 5]
-    assert [sample.at for sample in samples] == [100, 101, 102, 103, 104]
+    assert [(sample.asked_at, sample.at) for sample in samples] == [(at, at + 1) for at in range(100, 110, 2)]
     assert outcome == Poll(samples=5)
 
 
@@ -86,15 +86,8 @@ async def heard(pattern: str) -> list[str | None]:
     stop, told = asyncio.Event(), list[str | None]()
     engine = Engine(stop, len(pattern) - 1, lambda n: "" if pattern[n - 1] == "+" else None)
     clock = count(100)
-    await poll(
-        engine.fetch,
-        lambda _: None,
-        arm="a",
-        every_s=0.001,
-        wall_clock=lambda: float(next(clock)),
-        stop=stop,
-        on_change=told.append,
-    )
+    reader = Reader(engine.fetch, lambda _: None, arm="a", wall_clock=lambda: float(next(clock)))
+    await poll(reader, every_s=0.001, stop=stop, on_change=told.append)
     return told
 
 

@@ -176,6 +176,19 @@ def test_lone_surrogates_and_odd_texts_are_stored(run: RunFolder, make: Any) -> 
         assert event.data == {"\ufffd": [{"deep": "a\ufffdb\x00\x1f\u2028"}]}
 
 
+def test_starts_that_came_to_no_finish_are_told_with_their_ends(run: RunFolder, make: Any) -> None:
+    """A broken-off start has the time of its end, an open one none; a finished start is not among them."""
+    with run.writer() as writer:
+        for turn in range(3):
+            writer.start(make.started(turn))
+        writer.finish(make.finished(0))
+        writer.finish(make.ended(1))
+        writer.start(make.started(1, 1))
+        writer.finish(make.finished(1))
+    with run.history() as history:
+        assert list(history.broken_off()) == [(make.started(1), 1.0), (make.started(2), None)]
+
+
 def test_open_starts_are_closed_as_indeterminate_and_offered_again(run: RunFolder, make: Any) -> None:
     """After a break, each start without an end gets one; the turn can be started again with the next number."""
     with run.writer() as writer:
