@@ -14,7 +14,11 @@ _INTENT = re.compile(
     r"(?:\A|[,:;*\-\u2014]\s*|\b(?:so|now|first|next|then|ok|okay|alright|great|good|perfect|and|but),?\s+)"
     r"(?:(?:let me|let's|let us|lets|i'll|i will|i am going to|i'm going to|i need to|i should|i want to|we need to"
     r"|we'll)\b(?!\s+know)|(?:now|next|first|then),?\s+(?:i|we|let)\b"
-    r"|(?:running|checking|opening|calling|reading|executing|searching)\b)",
+    r"|(?:(?:i'm|i am|we're|we are)\s+(?:now\s+|just\s+)?)?"
+    r"(?:running|checking|opening|calling|reading|executing|searching)\b"
+    r"|(?:i'm|i am|we're|we are)\s+(?:now\s+|just\s+)?"
+    r"(?:looking (?:at|for|in|into|through)|inspecting|verifying|examining|investigating|exploring|listing|testing"
+    r"|editing|updating|fixing|adding|creating|writing|applying|starting)\b)",
     re.IGNORECASE,
 )
 _CONDITIONAL = re.compile(

@@ -202,6 +202,8 @@ def test_structure() -> None:
     assert short_hunk("@@ -1,2 +1,2 @@\n a\n-b\n+c\n") is None
     assert announces("OK. Now I run it:") and not announces("Please confirm, and I'll go on.")
     assert announces("I see. Let's run the tests.") and not announces("I am here. Let's work together.")
+    assert announces("I'm looking into a new module.") and not announces("I'm assuming the tests are right.")
+    assert announces("Now I'm checking the log.") and not announces("I'm adding you to the list, if you like.")
     assert announces("Let's start by running the tests:") and not announces("I am here. Let's start!")
     assert missing_items("Four steps are left:\n1. a\n2. b") and not missing_items("Two steps:\n1. a\n2. b")
     assert half_word("a restart lo", "a restart loses it") and not half_word("a restart", "a restart loses it")
