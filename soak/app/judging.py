@@ -27,6 +27,7 @@ from soak.facts import (
     clean,
     digest_of,
 )
+from soak.plan import siblings_of, word_for
 from soak.scenario import threshold_problem
 from soak.store import History, RunFolder
 
@@ -177,7 +178,7 @@ def state_of(history: History) -> str:
 def plan_card_of(manifest: Manifest, reached: Iterable[TurnKey]) -> PlanCard:
     """Return what was planned for each arm; for a time budget, and for turns made at run time, what was reached."""
     scenario = scenario_of(manifest)
-    budget, a_pass = scenario.budget, manifest.corpus.turns
+    budget, a_pass = scenario.budget, manifest.shapes.pass_turns if manifest.shapes else manifest.corpus.turns
     turns, passes = budget.turns or 0, budget.passes or 1
     if budget.turns is not None:
         passes = -(-turns // max(1, a_pass))
@@ -190,7 +191,7 @@ def plan_card_of(manifest: Manifest, reached: Iterable[TurnKey]) -> PlanCard:
             tasks = len({(episode, pass_) for episode, _, pass_ in pairs})
         turns = len(pairs)
         if budget.turns is None and budget.passes is None:
-            passes = 1 + max((pass_ for _, _, pass_ in pairs), default=0)
+            passes = 1 + max((pass_ for _, _, pass_ in pairs), default=0) // siblings_of(scenario.load)
     episodes = manifest.corpus.episodes if scenario.replay != "proxy" else len({key.episode for key in reached})
     return PlanCard(
         episodes=episodes, turns=turns, passes=passes, seed=manifest.seed, hash=manifest.plan_digest, tasks=tasks

@@ -87,7 +87,7 @@ def decider_of(plan: Plan) -> Decider | None:
     return Decider(
         scenario.decide,
         arms=(second, first) if second == "baseline" else (first, second),
-        turns_of={episode.id: len(episode.turns) for episode in plan.episodes},
+        turns_of={episode.id: plan.turns_sent(episode) for episode in plan.episodes},
         allowed=Allowed(turns=plan.size[0] if plan.size else None, seconds=seconds or None),
     )
 

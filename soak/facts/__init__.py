@@ -7,6 +7,7 @@ Every value is a frozen `msgspec.Struct`; times are seconds (`_s`), milliseconds
 
 from soak.facts.build import Build, Capabilities
 from soak.facts.build_file import VLLM_REPOSITORY, BuildFile, NamedBuild
+from soak.facts.canary import RECALL_QUESTION, WORD_CHARS, WORD_HEAD, WORD_LETTERS, Canary
 from soak.facts.card import CardDifference, CardEntry, CardRow, CardSource, EnvironmentCard
 from soak.facts.chunk import Chunk, ToolCallDelta
 from soak.facts.codec import canonical, clean, decode, digest_of, encode
@@ -60,27 +61,33 @@ from soak.facts.finding import (
 )
 from soak.facts.history import Event, Record, RecordOutline, Started
 from soak.facts.key import TurnKey
-from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest
+from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest, ShapesCard
 from soak.facts.observation import Attempt, Ending, Logprob, Observation, ObservationOutline, Usage
 from soak.facts.sample import EngineSample
 from soak.facts.scenario import (
     CARRIED_ON,
+    Abort,
     Agent,
     Budget,
     Deadlines,
     Decide,
     Expect,
+    IdleGaps,
     Live,
     Load,
+    Overlap,
+    Pressure,
     Retries,
     Sampling,
     Sandbox,
     Scenario,
+    Staggered,
     ThinkTime,
     Thresholds,
 )
 from soak.facts.summary import (
     ArmSummary,
+    CanaryCounts,
     Conversations,
     LoopSeen,
     PlanCard,
@@ -115,9 +122,14 @@ __all__ = [
     "COMPARATORS",
     "CONVERSATION_ENDED",
     "EPISODE_SCHEMA",
+    "RECALL_QUESTION",
     "REPOSITORY_SCHEMA",
     "TASK_SCHEMA",
     "VLLM_REPOSITORY",
+    "WORD_CHARS",
+    "WORD_HEAD",
+    "WORD_LETTERS",
+    "Abort",
     "Agent",
     "ArmCard",
     "ArmOrder",
@@ -127,6 +139,8 @@ __all__ = [
     "Budget",
     "Build",
     "BuildFile",
+    "Canary",
+    "CanaryCounts",
     "Capabilities",
     "CardDifference",
     "CardEntry",
@@ -159,6 +173,7 @@ __all__ = [
     "Finding",
     "Gate",
     "Goodput",
+    "IdleGaps",
     "Judgement",
     "LatencyComparison",
     "Live",
@@ -174,8 +189,10 @@ __all__ = [
     "NoiseFloor",
     "Observation",
     "ObservationOutline",
+    "Overlap",
     "PlanCard",
     "PrefixCache",
+    "Pressure",
     "QuantileEstimate",
     "Quantiles",
     "Rate",
@@ -185,9 +202,11 @@ __all__ = [
     "Sampling",
     "Sandbox",
     "Scenario",
+    "ShapesCard",
     "Signal",
     "Speculation",
     "Spread",
+    "Staggered",
     "Started",
     "Summary",
     "Survival",

@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 
 from soak.facts import ConversationKey, Record, TurnKey
-from soak.plan import Conversation, Plan, arrivals, in_flight_at
+from soak.plan import Conversation, Plan, arrivals, in_flight_at, siblings_of
 from soak.replay.arm import Arm
 from soak.replay.floor import Carrier, Floor, PastTurn, Stage
 from soak.replay.passes import PassWatch
@@ -61,7 +61,7 @@ class Replay:
         self._used_s = used_s
         self._stop_if = stop_if
         self._began = clock.now()
-        self._passes = PassWatch()
+        self._passes = PassWatch(siblings_of(plan.scenario.load))
         self._stage = Stage(
             arms={name: arms[name] for name in plan.arms},
             runner=runner,
@@ -193,7 +193,7 @@ class Replay:
         self._passes.end(conversation)
 
     def _after(self, record: Record) -> None:
-        if record.outcome == "finished":
+        if record.outcome in ("finished", "aborted"):
             self._passes.sent(record.key.pass_)
         broken = self._stop_if(record)
         if broken is not None and not self._switch.draining:
