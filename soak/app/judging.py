@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, field
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -15,9 +17,12 @@ from soak.check import ConversationFact, HistoryView, TurnFact, final_turns, sce
 from soak.classify import DEFAULTS, Context, Settings, cross_turn_loops, judge, prompt_text_of, rounds_of
 from soak.errors import RunFolderError, UsageError
 from soak.facts import (
+    RECALL_QUESTION,
+    Canary,
     ConversationLoop,
     Judgement,
     Manifest,
+    Message,
     PlanCard,
     Record,
     Scenario,
@@ -26,6 +31,7 @@ from soak.facts import (
     TurnKey,
     clean,
     digest_of,
+    text_of,
 )
 from soak.plan import siblings_of, word_for
 from soak.scenario import threshold_problem
@@ -76,10 +82,11 @@ def judge_again(history: History, manifest: Manifest, changes: Mapping[str, floa
         return {}
     own_answers = scenario_of(manifest).replay != "recorded"
     starts = {started.key: started for started in history.starts()}
+    words = words_told(manifest, starts)
     return {
         key: judge(
             record.observation,
-            stored_context(history, starts[key], record, modes[key.arm], own_answers=own_answers),
+            stored_context(history, starts[key], record, modes[key.arm], own_answers=own_answers, words=words),
             settings,
         )
         for key, record in history.final().items()
@@ -127,10 +134,34 @@ def classifier_fingerprint(settings: Settings) -> str:
     return digest_of([sources, {name: version(name) for name in _JUDGING_PACKAGES}, asdict(settings)])
 
 
+class Words(NamedTuple):
+    """The secret words of a run: `of` conversation (episode, pass), and by word whose it is."""
+
+    of: Mapping[tuple[str, int], str] = MappingProxyType({})
+    owners: Mapping[str, str] = MappingProxyType({})
+
+
+NO_WORDS = Words()
+
+
+def words_told(manifest: Manifest, begun: Iterable[TurnKey]) -> Words:
+    """Return the words that the conversations of a run were told; none where it told none."""
+    if not scenario_of(manifest).canaries:
+        return NO_WORDS
+    of = {(key.episode, key.pass_): word_for(manifest.seed, key.episode, key.pass_) for key in begun}
+    return Words(of, {word: f"{episode}:{pass_}" for (episode, pass_), word in of.items()})
+
+
 def stored_context(
-    history: History, started: Started, record: Record, tool_mode: str, *, own_answers: bool = False
+    history: History,
+    started: Started,
+    record: Record,
+    tool_mode: str,
+    *,
+    own_answers: bool = False,
+    words: Words = NO_WORDS,
 ) -> Context:
-    """Return what a stored answer was given; `own_answers` as for `classify.prompt_text_of`."""
+    """Return what a stored answer was given; `own_answers` as for `classify.prompt_text_of`, `words`: `words_told`."""
     prefix = history.prefix(started.prefix)
     return Context(
         prompt_text=prompt_text_of(prefix, own_answers=own_answers),
@@ -139,7 +170,16 @@ def stored_context(
         reference_tokens=started.answer_tokens,
         max_tokens=record.observation.max_tokens if record.observation else None,
         tool_mode="text" if tool_mode == "text" else "native",
+        canary=_canary(started.key, prefix, words),
     )
+
+
+def _canary(key: TurnKey, prefix: Sequence[Message], words: Words) -> Canary | None:
+    own = words.of.get((key.episode, key.pass_))
+    if own is None:
+        return None
+    asked = bool(prefix) and prefix[-1].role == "user" and text_of(prefix[-1].content).startswith(RECALL_QUESTION)
+    return Canary(word=own, owners=words.owners, asked=asked)
 
 
 def view_of(

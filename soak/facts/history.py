@@ -36,8 +36,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """
     The end of one start of a planned turn.
 
-    finished: `observation` and `judgement` are set. skipped, indeterminate: `reason` is set. aborted: the plan marks the
-    turn to be closed by us, so that it says nothing of the server; `observation` and `reason` are set.
+    finished: `observation` and `judgement` are set. skipped, indeterminate: `reason` is set. aborted: the plan marks
+    the turn to be closed by us, so that it says nothing of the server; `observation` and `reason` are set.
     """
 
     key: TurnKey

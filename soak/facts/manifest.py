@@ -40,8 +40,8 @@ class ShapesCard(msgspec.Struct, frozen=True, kw_only=True):
     """
     What load shapes and canaries make of one pass (the first), for each arm.
 
-    `pass_turns`: its turns in all. `siblings`: trips through each of `overlapped` episodes. `aborted`: turns marked to be
-    closed by us. `offsets`: turns by the place of their prompt's end. `recall`: turns that ask for the secret word.
+    `pass_turns`: its turns in all. `siblings`: trips through each of `overlapped` episodes. `aborted`: turns marked to
+    be closed by us. `offsets`: turns by the place of their prompt's end. `recall`: turns that ask for the secret word.
     `said` tells it all in sentences.
     """
 

@@ -112,8 +112,8 @@ class CanaryCounts(msgspec.Struct, frozen=True, kw_only=True):
     """
     Secret words on one arm (`canaries: true`).
 
-    `contaminated`: turns whose answer holds another conversation's word, each one certain. `asked`: turns that asked for
-    their own word and came to an end, `recalled` of these said it, `recall_ci95` is the exact 95 % interval of the
+    `contaminated`: turns whose answer holds another conversation's word, each one certain. `asked`: turns that asked
+    for their own word and came to an end, `recalled` of these said it, `recall_ci95` is the exact 95 % interval of the
     share: a small model may forget, so it says something beside another arm's only.
     """
 

@@ -3,8 +3,8 @@ The plan: passes through the corpus, conversation after conversation, each turn 
 
 Each pass has its own order of episodes, mixed by the seed so that episodes of one repository are kept apart where
 possible. With `load.overlap` an episode is gone through by several siblings in one pass (`plan.shapes`), one after the
-other in the plan and together in flight. The budget's `turns` are counted in that order, conversation by conversation, for each arm; a time budget
-gives an endless plan.
+other in the plan and together in flight. The budget's `turns` are counted in that order, conversation by conversation,
+for each arm; a time budget gives an endless plan.
 """
 
 import itertools

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from soak.facts import Load, ShapesCard
+from soak.facts import Load, Scenario, ShapesCard
 from soak.plan.canaries import asks_for_word
 from soak.plan.plan import Conversation, Plan
 from soak.plan.shapes import abort_after, offset_for
@@ -21,7 +21,7 @@ def shapes_of(plan: Plan) -> ShapesCard | None:
         pass_turns=sum(len(one.turns) for one in conversations),
         siblings=load.overlap.siblings if load.overlap else 1,
         overlapped=sum(one.branch is not None and one.sibling == 0 for one in conversations),
-        aborted=sum(marked_at(plan, one, turn.index) is not None for one in conversations for turn in one.turns),
+        aborted=sum(marked_at(scenario, one, turn.index) is not None for one in conversations for turn in one.turns),
         offsets=_offsets(plan, conversations),
         recall=sum(asks_for_word(one.episode, turn) for one in conversations for turn in one.turns),
     )
@@ -29,9 +29,9 @@ def shapes_of(plan: Plan) -> ShapesCard | None:
     return msgspec.structs.replace(counted, said=said)
 
 
-def marked_at(plan: Plan, conversation: Conversation, turn: int) -> int | None:
+def marked_at(scenario: Scenario, conversation: Conversation, turn: int) -> int | None:
     """Return after how many characters this turn is to be closed; None where it is let run."""
-    episode, scenario = conversation.episode, plan.scenario
+    episode = conversation.episode
     if asks_for_word(episode, episode.turns[turn]):
         return None
     return abort_after(scenario.load.abort, scenario.seed, episode.id, turn, conversation.pass_)
@@ -42,7 +42,9 @@ def _offsets(plan: Plan, conversations: Sequence[Conversation]) -> dict[str, int
     if staggered is None:
         return {}
     found = Counter(
-        offset_for(staggered, seed, one.episode.id, turn.index, one.pass_) for one in conversations for turn in one.turns
+        offset_for(staggered, seed, one.episode.id, turn.index, one.pass_)
+        for one in conversations
+        for turn in one.turns
     )
     return {f"{offset:+d}": found[offset] for offset in sorted(found)}
 
@@ -50,8 +52,8 @@ def _offsets(plan: Plan, conversations: Sequence[Conversation]) -> dict[str, int
 def _load_said(load: Load, card: ShapesCard) -> Iterator[str]:
     if load.overlap is not None:
         yield (
-            f"overlap: {card.siblings} conversations begin together on one prefix in each of {card.overlapped} episodes,"
-            f" from the turn at {load.overlap.depth:g} of their turns on"
+            f"overlap: {card.siblings} conversations begin together on one prefix in each of {card.overlapped}"
+            f" episodes, from the turn at {load.overlap.depth:g} of their turns on"
         )
     if load.staggered is not None:
         block = load.staggered.block_tokens
@@ -60,7 +62,8 @@ def _load_said(load: Load, card: ShapesCard) -> Iterator[str]:
         yield f"staggered: prompts end around a block's border ({places}; block {size}), released {_times(load)}"
     if load.abort is not None:
         span = f"{load.abort.min_chars} to {load.abort.max_chars} characters"
-        yield f"abort: {card.aborted} of {card.pass_turns} turns of a pass are closed by us after {span}, and are in no class"
+        turns = f"{card.aborted} of {card.pass_turns} turns of a pass"
+        yield f"abort: {turns} are closed by us after {span}, and are in no class"
     if load.pressure is not None:
         press = load.pressure
         yield (

@@ -11,7 +11,11 @@ from soak.replay.ports import StreamClient
 
 @dataclass(kw_only=True)
 class Arm:
-    """A client, a gate, a meter for prompt lengths, and what the target can do; `tool_mode` is resolved."""
+    """
+    A client, a gate, a meter for prompt lengths, and what the target can do; `tool_mode` is resolved.
+
+    `block_tokens`: the block of its prefix cache, None where it is not known.
+    """
 
     name: str
     client: StreamClient
@@ -19,3 +23,4 @@ class Arm:
     meter: Meter
     capabilities: Capabilities
     tool_mode: Literal["native", "text"]
+    block_tokens: int | None = None
