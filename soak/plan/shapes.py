@@ -3,7 +3,7 @@ What the load does to bring faults out, turn by turn: all from the seed, the sam
 
 - *overlap*: an episode is gone through by several siblings in one pass. A sibling has a pass number of its own
   (pass × siblings + its place), so that its turns have names of their own and still count to one episode.
-- *staggered*: where the prompt of a turn is to end, in tokens beyond a whole number of blocks, and words to pad it with.
+- *staggered*: where a turn's prompt is to end, in tokens beyond a whole number of blocks, and words to pad it with.
 - *abort*: after how many characters of its answer a turn is closed.
 - *idle gaps*: after how many turns the server is left alone, and for how long.
 """
@@ -17,14 +17,13 @@ from soak.plan.seeds import chance
 
 # Words of three letters: with the space before it each is one token in the vocabularies in use, so that a length is met
 # in a few tries; where one is not, a try more is needed.
-_WORDS = tuple(
-    """
-    the and for are but not you all can her was one our out day get has him his how man new now old see two
-    way who boy did its let put say she too use any big end far few got had hot job law low map may men met
-    mix net off own pay per red run saw set sit six sun tax ten top try war wet why win yes yet age air arm
-    art bad bag bed bit box bus buy car
-    """.split()
-)
+_TEXT = """
+the and for are but not you all can her was one our out day get has him his how man new now old see two way
+who boy did its let put say she too use any big end far few got had hot job law low map may men met mix net
+off own pay per red run saw set sit six sun tax ten top try war wet why win yes yet age air arm art bad bag
+bed bit box bus buy car
+"""
+_WORDS = tuple(_TEXT.split())
 
 
 class Gap(NamedTuple):

@@ -23,8 +23,8 @@ def terminal_turn_list(
     """
     Return the turns of a run by class, the worst class first and in it the longest answers first.
 
-    At most `per_class` turns of a class are listed, the others counted; so are skipped, indeterminate and aborted turns, with
-    their reasons.
+    At most `per_class` turns of a class are listed, the others counted; so are skipped, indeterminate and aborted
+    turns, with their reasons.
     """
     style = Style(colour)
     groups: dict[str, list[Record]] = defaultdict(list)

@@ -8,6 +8,7 @@ from pathlib import Path
 import uvloop
 
 from fakes.answers import Style
+from fakes.canaries import Leaking
 from fakes.engine import FakeEngine
 from fakes.following import WAYS, Following, lines_of, mixed_ways
 from fakes.policy import DEFAULT_RATES, Policy, pre_encoded, seeded_policy
@@ -30,6 +31,11 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--speculation", choices=("on", "off", "stuck"), default="on")
     parser.add_argument("--prefix-cache", choices=("on", "off", "stuck"), default="on")
     parser.add_argument("--no-native-tools", action="store_true")
+    parser.add_argument("--preempts-above", type=int, help="preempt where a request comes on top of this many")
+    parser.add_argument("--leak", type=float, default=0.0, help="share of answers with another conversation's word")
+    parser.add_argument(
+        "--recall", type=float, default=1.0, help="share of questions for the own word answered with it"
+    )
     parser.add_argument("--no-token-ids", action="store_true")
     parser.add_argument("--key", help="the API key asked for")
     parser.add_argument("--tasks", type=Path, help="solve the tasks of this file for whichever agent asks")
@@ -85,10 +91,11 @@ async def main() -> None:
         native_tools=not args.no_native_tools,
         token_ids=not args.no_token_ids,
         requires_key=args.key,
+        preempts_above=args.preempts_above,
     )
     style = replace(Style(), tokens_per_chunk=args.tokens_per_chunk)
     server = FakeServer(
-        policy_of(args),
+        Leaking(policy_of(args), share=args.leak, recall=args.recall),
         mind=mind_of(args),
         engine=engine,
         port=args.port,

@@ -18,6 +18,7 @@ class FakeEngine:
     `speculation` on: counters move; stuck: exported but never moving; off: not exported. `prefix_cache` likewise
     (off: the configuration says so). `requires_key` is the API key asked for. `native_tools` False answers 400 to
     requests with tools. `template_ignores_tools` leaves tools out of the token count.
+    `preempts_above`: a request that comes while so many are running counts as a preemption.
     """
 
     model: str = "fake-model"
@@ -33,6 +34,7 @@ class FakeEngine:
     tokenize: bool = True
     more_models: tuple[str, ...] = ()
     num_speculative_tokens: int = 3
+    preempts_above: int | None = None
     started_at: float = 0.0
     running: int = 0
     prompt_tokens: int = 0
@@ -40,6 +42,7 @@ class FakeEngine:
     queries: int = 0
     hits: int = 0
     drafted_for: int = 0
+    preemptions: int = 0
     success: dict[str, int] = field(default_factory=lambda: dict.fromkeys(("stop", "length", "abort", "error"), 0))
     _seen: OrderedDict[bytes, int] = field(default_factory=OrderedDict)
 
@@ -73,6 +76,8 @@ class FakeEngine:
             self._remember(key, total)
         cached = min(cached, max(total - 1, 0)) // BLOCK * BLOCK if self.prefix_cache == "on" else 0
         self.prompt_tokens += total
+        if self.preempts_above is not None and self.running >= self.preempts_above:
+            self.preemptions += 1
         if self.prefix_cache != "off":
             self.queries += total
             self.hits += cached
@@ -103,7 +108,7 @@ class FakeEngine:
         lines += self._metric("kv_cache_usage_perc", "gauge", min(self.running * 0.02, 1.0))
         lines += self._metric("prompt_tokens_total", "counter", self.prompt_tokens)
         lines += self._metric("generation_tokens_total", "counter", self.generation_tokens)
-        lines += self._metric("num_preemptions_total", "counter", 0)
+        lines += self._metric("num_preemptions_total", "counter", self.preemptions)
         lines += self._metric("prefix_cache_queries_total", "counter", self.queries)
         lines += self._metric("prefix_cache_hits_total", "counter", self.hits)
         for reason, value in self.success.items():
