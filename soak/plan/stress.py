@@ -84,6 +84,6 @@ def _words_said(plan: Plan, card: ShapesCard) -> Iterator[str]:
     if plan.scenario.canaries:
         yield (
             "canaries: each conversation is told a secret word of its own behind its first message (siblings: behind"
-            " the prefix they share); prefixes are not those of a run without words, and what lies behind a word is shared"
-            f" by no two conversations; {card.recall} turns of a pass ask for it at the end"
+            " the prefix they share); prefixes are not those of a run without words, and what lies behind a word is"
+            f" shared by no two conversations; {card.recall} turns of a pass ask for it at the end"
         )

@@ -1,11 +1,31 @@
 """Whatever the shapes: a plan is a pure function, done + remaining = plan, and a word is found however it is cut."""
 
-from hypothesis import given, settings
+import asyncio
+import itertools
+import tempfile
+from pathlib import Path
+
+from fakes import FakeServer, seeded_policy
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from rigs.planned import turn_keys
+from rigs.replaying import Rig, conversation, scenario
 
 from soak.classify.canaries import WordWatch
-from soak.facts import Abort, Budget, Episode, Load, Message, Overlap, Scenario, Staggered, TurnKey, make_episode
+from soak.facts import (
+    Abort,
+    Budget,
+    Episode,
+    IdleGaps,
+    Load,
+    Message,
+    Overlap,
+    Sampling,
+    Scenario,
+    Staggered,
+    TurnKey,
+    make_episode,
+)
 from soak.plan import Plan, arm_order, make_plan, marked_at, offset_for, seed_for, word_for
 
 
@@ -102,6 +122,70 @@ def test_same_seed_same_shapes(given_: tuple[list[int], Load, Budget, int, bool]
     assert all_of(plan_of(*given_)) == all_of(plan_of(*given_))
 
 
+BROKEN_OFF = st.lists(st.tuples(st.integers(1, 10), st.sampled_from(["drain", "stop"])), max_size=2)
+HEAVY = st.builds(
+    Load,
+    in_flight=st.integers(3, 5),
+    overlap=st.none() | st.builds(Overlap, siblings=st.integers(2, 3), depth=st.floats(0, 1)),
+    staggered=st.none() | st.builds(Staggered, together=st.integers(1, 3)),
+    abort=st.none() | st.builds(Abort, share=st.just(0.5), max_chars=st.just(40)),
+    idle_gaps=st.none() | st.builds(IdleGaps, every_turns=st.integers(2, 6)),
+)
+FAULTS = {"reset_middle": 0.1, "no_finish": 0.1, "http_429_once": 0.1, "reset_first": 0.05, "empty": 0.1}
+
+
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(st.integers(1, 4), min_size=1, max_size=3), HEAVY, st.integers(1, 2), BROKEN_OFF, st.booleans())
+def test_each_start_has_one_end_and_marked_turns_are_never_ok(
+    turns: list[int], load: Load, arms: int, breaks: list[tuple[int, str]], canaries: bool
+) -> None:
+    """Broken off and gone on with under any shapes the plan gets done, and no turn marked for abort has a class."""
+    with tempfile.TemporaryDirectory() as folder:
+        rig = Rig(
+            Path(folder) / "run",
+            scenario(load=load, canaries=canaries, sampling=Sampling(max_tokens=200), drain_s=1e6),
+            [conversation(f"e{i}", count) for i, count in enumerate(turns)],
+            ("a", "b")[:arms],
+        )
+        asyncio.run(to_its_end(rig, breaks))
+        rig.assert_all_done()
+        marked = {
+            (one.episode.id, turn.index, one.pass_)
+            for one in rig.plan.conversations()
+            for turn in one.turns
+            if marked_at(rig.scenario, one, turn.index) is not None
+        }
+        for key, record in rig.final().items():
+            assert (record.outcome == "aborted") == (key.pair in marked)
+            assert (record.judgement is None) == (record.outcome == "aborted")
+
+
+async def to_its_end(rig: Rig, breaks: list[tuple[int, str]]) -> None:
+    """Sit on the run until each break has happened, then to its end, time skipping whenever nothing is in flight."""
+    servers = {name: FakeServer(seeded_policy(5, FAULTS, answer_tokens=20)) for name in rig.arms}
+    for server in servers.values():
+        await server.start()
+    try:
+        for one in [*breaks, None]:
+            seen = 0
+
+            def count(_: object, one: tuple[int, str] | None = one) -> None:
+                nonlocal seen
+                seen += 1
+                if one is not None and seen == one[0]:
+                    (rig.switch.drain if one[1] == "drain" else rig.switch.stop)("interrupt")
+
+            rig.ear.on_start = rig.ear.on_end = count
+            rig.ear.in_flight.clear()
+            await rig.sit(servers, idle=lambda: not rig.ear.in_flight, within_s=20)
+            rig.assert_one_end_each()
+            for server in servers.values():
+                await asyncio.gather(*(asyncio.wait_for(request.done.wait(), 5) for request in server.chats))
+    finally:
+        for server in servers.values():
+            await server.stop()
+
+
 TEXTS = st.lists(
     st.one_of(
         st.text(alphabet="qzvxabd \n", max_size=12),
@@ -118,7 +202,7 @@ def test_any_cutting_finds_the_same_words(text: str, cuts: list[int]) -> None:
     """However a text is cut into pieces, the same words are found at the same places, and all of them."""
     edges = [0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]
     watch = WordWatch()
-    found = [hit for begin, end in zip(edges, edges[1:], strict=False) for hit in watch.push(text[begin:end])]
+    found = [hit for begin, end in itertools.pairwise(edges) for hit in watch.push(text[begin:end])]
     assert found == WordWatch().push(text)
     for at, word in found:
         assert text[at : at + len(word)] == word

@@ -53,7 +53,7 @@ async def test_siblings_share_a_prefix_begin_together_and_go_on(tmp_path: Path) 
     shared = min(firsts, key=len)
     assert all(text.startswith(shared) for text in firsts), "sibling 0 is the transcript itself"
     assert len(set(sent)) == len(sent) == 4 * 3
-    keys = {key for key in rig.final()}
+    keys = set(rig.final())
     assert {key.turn for key in keys} == {3, 4, 5}
     assert {key.pass_ for key in keys} == {0, 1, 2, 3}
 
