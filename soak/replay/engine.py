@@ -65,6 +65,7 @@ class Replay:
         self._used_s = used_s
         self._stop_if = stop_if
         self._pressure = pressure
+        self._all_taken = False
         self._began = clock.now()
         load, turns_done = plan.scenario.load, len({key.pair for key in done})
         self._crowd = Crowd(load, plan.scenario.seed, clock=clock, switch=switch, begun=turns_done)
@@ -170,11 +171,12 @@ class Replay:
     async def _work(self, worker: int, conversations: Iterator[Conversation]) -> None:
         """Take conversations one after another; worker number n waits until the load allows n + 1 in flight."""
         while self._allowed() <= worker:
-            if not await self._switch.unless_draining(self._clock.sleep(1.0)):
+            if self._all_taken or not await self._switch.unless_draining(self._clock.sleep(1.0)):
                 return
         while not self._switch.draining:
             conversation = next(conversations, None)
             if conversation is None:
+                self._all_taken = True
                 return
             await self._converse(conversation)
 

@@ -1,5 +1,6 @@
 """Load shapes against a real server: what is sent, what is recorded, and that nobody waits for ever."""
 
+import itertools
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
@@ -70,7 +71,7 @@ async def test_siblings_keep_their_shared_prefix_where_words_are_told(tmp_path: 
 
 
 async def test_every_prompt_ends_at_its_place_beside_a_block(tmp_path: Path) -> None:
-    """Each staggered prompt has a whole number of blocks plus one of the offsets, and goes on from the one before it."""
+    """Each staggered prompt has whole blocks plus one of the offsets in tokens, and goes on from the one before it."""
     load = Load(in_flight=2, staggered=Staggered(block_tokens=32, offsets=(-1, 0, 2), together=2))
     rig = rig_of(tmp_path, load)
     engine = FakeEngine()
@@ -85,7 +86,7 @@ async def test_every_prompt_ends_at_its_place_beside_a_block(tmp_path: Path) -> 
     assert set(lengths) <= {31, 0, 2}
     assert len(set(lengths)) > 1
     for prompts in bodies.values():
-        for before, after in zip(prompts, prompts[1:], strict=False):
+        for before, after in itertools.pairwise(prompts):
             assert after[: len(before)] == before
 
 
@@ -217,6 +218,16 @@ async def test_a_drained_run_with_every_shape_ends_and_can_be_gone_on_with(tmp_p
         assert len(rig.final()) < 18
         await rig.sit({"candidate": server}, idle=lambda: not rig.ear.in_flight, within_s=20)
     rig.assert_all_done()
+
+
+async def test_workers_that_pressure_never_lets_in_do_not_hold_the_end_up(tmp_path: Path) -> None:
+    """Once pressure is held and the plan is done, the run ends though most of the cap was never used."""
+    load = Load(in_flight=2, pressure=Pressure(cap=50, every_s=1e6))
+    rig = rig_of(tmp_path, load)
+    async with FakeServer() as server:
+        await rig.sit({"candidate": server}, idle=lambda: len(rig.ear.records) == 12, within_s=20)
+    rig.assert_all_done()
+    assert rig.ear.most_in_flight <= 2
 
 
 def reading(value: float | None, arm: str = "a") -> EngineSample:
