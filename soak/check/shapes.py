@@ -1,12 +1,12 @@
 """What load shapes and secret words came to on one arm: foreign words, recall, aborted turns, preemption."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from soak.check.turns import TurnFact
 from soak.check.verdicts import Opinion
-from soak.check.wording import percent, plural
+from soak.check.wording import percent, plural, two_digits
 from soak.facts import ArmSummary, CanaryCounts, Event, Scenario
-from soak.stats import clopper_pearson
+from soak.stats import clopper_pearson, fisher
 
 SHAPED = "shaped"
 """The kind of the events in which a sitting says what its load came to."""
@@ -38,6 +38,27 @@ def shape_opinions(scenario: Scenario, arm: ArmSummary, events: Sequence[Event])
         text = f"{plural(arm.turns.aborted, 'turn')} aborted by us, as planned: load and no evidence, in no class"
         said.append(Opinion("pass", (text,)))
     return [*said, *_words(arm.canaries), *_pressure(scenario, arm)]
+
+
+def word_warnings(arms: Mapping[str, CanaryCounts | None]) -> list[str]:
+    """Return that answers of an arm (by its label) held other conversations' words: it is no matter of rates."""
+    return [
+        f"{label}: {plural(found.contaminated, 'answer')} held another conversation's secret word; each one is certain"
+        for label, found in arms.items()
+        if found is not None and found.contaminated
+    ]
+
+
+def recall_notes(baseline: CanaryCounts | None, candidate: CanaryCounts | None) -> list[str]:
+    """Return both arms' recall of secret words beside each other, with Fisher's exact p-value (turns as independent)."""
+    if baseline is None or candidate is None or not baseline.asked or not candidate.asked:
+        return []
+    p_value = fisher((baseline.recalled, baseline.asked), (candidate.recalled, candidate.asked))
+    told = "" if p_value is None else f" (Fisher exact p = {two_digits(p_value)})"
+    return [
+        f"secret words recalled: {baseline.recalled} of {baseline.asked} →"
+        f" {candidate.recalled} of {candidate.asked} turns that asked{told}"
+    ]
 
 
 def _words(found: CanaryCounts | None) -> Iterator[Opinion]:

@@ -1,7 +1,7 @@
 """What load shapes do to a summary and a comparison: aborted turns count nowhere, a foreign word fails the arm."""
 
 from soak.check.measures import busy_s, turn_counts
-from soak.check.shapes import canary_counts, shape_opinions
+from soak.check.shapes import canary_counts, recall_notes, shape_opinions, word_warnings
 from soak.check.turns import TurnFact, final_turns
 from soak.facts import (
     ArmSummary,
@@ -80,6 +80,20 @@ def test_recall_is_a_rate_with_its_interval_and_decides_nothing() -> None:
     opinions = shape_opinions(scenario(), arm(found), ())
     assert {opinion.verdict for opinion in opinions} == {"pass"}
     assert "3 of 10 turns that asked for their own secret word got it" in opinions[-1].reasons[0]
+
+
+def test_a_comparison_warns_of_foreign_words_and_sets_recall_side_by_side() -> None:
+    """The warning names the arm; recall comes with an exact p-value, and not at all where an arm was never asked."""
+    clean, leaky = (
+        CanaryCounts(contaminated=0, asked=20, recalled=18),
+        CanaryCounts(contaminated=1, asked=20, recalled=6),
+    )
+    assert word_warnings({"a": clean, "b": leaky, "c": None}) == [
+        "b: 1 answer held another conversation's secret word; each one is certain"
+    ]
+    (note,) = recall_notes(clean, leaky)
+    assert note.startswith("secret words recalled: 18 of 20 → 6 of 20 turns that asked (Fisher exact p = 0.0002)")
+    assert recall_notes(clean, None) == recall_notes(clean, CanaryCounts(contaminated=0, asked=0, recalled=0)) == []
 
 
 def test_pressure_without_a_preemption_is_unknown() -> None:

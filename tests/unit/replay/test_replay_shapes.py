@@ -208,7 +208,7 @@ async def test_a_drained_run_with_every_shape_ends_and_can_be_gone_on_with(tmp_p
         overlap=Overlap(siblings=3),
         staggered=Staggered(together=3),
         abort=Abort(share=0.3),
-        idle_gaps=IdleGaps(every_turns=4, min_s=500, max_s=600),
+        idle_gaps=IdleGaps(every_turns=4, min_s=5, max_s=6),
     )
     rig = rig_of(tmp_path, load, turns=(6, 6), canaries=True)
     async with FakeServer() as server:
