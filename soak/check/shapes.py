@@ -50,7 +50,7 @@ def word_warnings(arms: Mapping[str, CanaryCounts | None]) -> list[str]:
 
 
 def recall_notes(baseline: CanaryCounts | None, candidate: CanaryCounts | None) -> list[str]:
-    """Return both arms' recall of secret words beside each other, with Fisher's exact p-value (turns as independent)."""
+    """Return both arms' recall of secret words side by side, with Fisher's exact p-value (turns as independent)."""
     if baseline is None or candidate is None or not baseline.asked or not candidate.asked:
         return []
     p_value = fisher((baseline.recalled, baseline.asked), (candidate.recalled, candidate.asked))
