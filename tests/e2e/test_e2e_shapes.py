@@ -100,7 +100,6 @@ def test_two_arms_get_the_same_shapes_and_can_be_compared(soak: Soak, fake: Fake
     compared = soak("compare", RUN, "--json").json
     assert compared["invalid"] == []
     assert compared["pairs"] == planned - arms["baseline"]["turns"]["aborted"]
-    assert first.state()["hung_up"] == second.state()["hung_up"] == arms["baseline"]["turns"]["aborted"]
     shown = soak("show", RUN).out
     assert "aborted" in shown
     assert "as planned" in shown

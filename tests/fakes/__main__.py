@@ -32,10 +32,8 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--prefix-cache", choices=("on", "off", "stuck"), default="on")
     parser.add_argument("--no-native-tools", action="store_true")
     parser.add_argument("--preempts-above", type=int, help="preempt where a request comes on top of this many")
-    parser.add_argument("--leak", type=float, default=0.0, help="share of answers with another conversation's word")
-    parser.add_argument(
-        "--recall", type=float, default=1.0, help="share of questions for the own word answered with it"
-    )
+    parser.add_argument("--leak", type=float, help="share of answers with another conversation's secret word")
+    parser.add_argument("--recall", type=float, help="share of questions for the own word that are answered with it")
     parser.add_argument("--no-token-ids", action="store_true")
     parser.add_argument("--key", help="the API key asked for")
     parser.add_argument("--tasks", type=Path, help="solve the tasks of this file for whichever agent asks")
@@ -76,6 +74,13 @@ def policy_of(args: argparse.Namespace) -> Policy:
         return Following(lines, mixed_ways(lines, names, args.astray_at), gap_s=args.first_chunk_s)
     if args.burst:
         return pre_encoded(args.burst, args.gap_s)
+    plain = _plain_policy(args)
+    if args.leak is None and args.recall is None:
+        return plain
+    return Leaking(plain, share=args.leak or 0.0, recall=1.0 if args.recall is None else args.recall)
+
+
+def _plain_policy(args: argparse.Namespace) -> Policy:
     paces = {"first_chunk_s": args.first_chunk_s, "gap_s": args.gap_s, "answer_tokens": args.answer_tokens}
     return seeded_policy(args.seed, rates_of(args.rates), **paces)
 
@@ -95,7 +100,7 @@ async def main() -> None:
     )
     style = replace(Style(), tokens_per_chunk=args.tokens_per_chunk)
     server = FakeServer(
-        Leaking(policy_of(args), share=args.leak, recall=args.recall),
+        policy_of(args),
         mind=mind_of(args),
         engine=engine,
         port=args.port,
