@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from fakes import Answer, Ask, FakeEngine, FakeServer, Script, one, stream
-from fakes.canaries import WORD
+from fakes.canaries import WORD, Leaking
 from rigs.replaying import Rig, conversation, paced, scenario, watched
 
 from soak.facts import (
@@ -158,6 +158,28 @@ async def test_a_marked_turn_that_ends_before_is_no_evidence_either(tmp_path: Pa
     assert outcomes["aborted"] + outcomes["finished"] == 12
     reasons = {record.reason for record in rig.final().values() if record.outcome == "aborted"}
     assert all("it ended before (complete)" in (reason or "") for reason in reasons)
+
+
+async def test_a_foreign_word_in_a_marked_turn_is_proof_all_the_same(tmp_path: Path) -> None:
+    """A marked turn whose answer holds another's word is an error; marked turns without one stay aborted."""
+    load = Load(in_flight=2, abort=Abort(share=0.5, min_chars=3000, max_chars=3000))
+    rig = rig_of(tmp_path, load, canaries=True)
+    leaking = Leaking(one("none"), share=0.5)
+    async with FakeServer(leaking) as server:
+        await rig.sit({"candidate": server})
+        leaks = {row.seed for row in server.truth if row.fault == "leak"}
+    seeds = {started.key: started.seed for started in rig.starts()}
+    marked = {key: record for key, record in rig.final().items() if is_marked(rig, key)}
+    assert {record.outcome for record in marked.values()} == {"finished", "aborted"}
+    for key, record in rig.final().items():
+        if seeds[key] in leaks:
+            assert record.judgement is not None
+            assert (record.judgement.class_, record.judgement.findings[0].kind) == ("error", "contamination")
+        elif key in marked:
+            assert record.outcome == "aborted"
+        else:
+            assert record.judgement is not None
+            assert record.judgement.class_ == "ok"
 
 
 async def test_nothing_is_in_flight_during_an_idle_gap_and_then_all_goes_on_at_once(tmp_path: Path) -> None:
