@@ -10,7 +10,6 @@ from soak.check.latency import compare_goodput, compare_latency
 from soak.check.noise import noise_floor
 from soak.check.pairing import ArmHistory, Pairing, invalid_reasons, pair_up, works_on_tasks
 from soak.check.sentence import Telling, details_of, sentence_of
-from soak.check.shapes import recall_notes, word_warnings
 from soak.check.stated import Stated, terms_of
 from soak.check.survival import compare_survival
 from soak.check.tasks import compare_tasks
@@ -43,12 +42,10 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     pairing = pair_up(baseline, candidate)
     invalid = invalid_reasons(baseline, candidate, pairing, min_turns=terms.min_turns)
     classes, dependence_notes = compare_classes(pairing, terms, turns_per_s=_pace(baseline, candidate, pairing))
-    words = baseline.summary.canaries, candidate.summary.canaries
-    notes = [*notes_on(baseline, candidate, pairing), *dependence_notes, *recall_notes(*words)]
+    notes = [*notes_on(baseline, candidate, pairing), *dependence_notes]
     clock = wall_clock(baseline, candidate, pairing, terms)
     cards = card_difference(baseline.card, candidate.card)
     warnings = [*same_arm_warning(cards), *warnings_on(baseline, candidate)]
-    warnings += word_warnings(dict(zip((baseline.label, candidate.label), words, strict=True)))
     same = same_build(baseline, candidate)
     noise = noise_floor(pairing, classes[ANY_FAILURE], clock) if same else None
     tasks = compare_tasks(baseline.ends, candidate.ends) if works_on_tasks(baseline) else None
