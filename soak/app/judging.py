@@ -8,6 +8,8 @@ from dataclasses import asdict, dataclass, field
 from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
+from typing import NamedTuple
 
 import msgspec
 
@@ -26,11 +28,14 @@ from soak.check import (
 from soak.classify import DEFAULTS, Context, Settings, cross_turn_loops, judge, prompt_text_of, rounds_of
 from soak.errors import RunFolderError, UsageError
 from soak.facts import (
+    RECALL_QUESTION,
+    Canary,
     ConversationLoop,
     EngineSample,
     EngineTurn,
     Judgement,
     Manifest,
+    Message,
     PlanCard,
     Record,
     Scenario,
@@ -39,7 +44,9 @@ from soak.facts import (
     TurnKey,
     clean,
     digest_of,
+    text_of,
 )
+from soak.plan import siblings_of, word_for
 from soak.scenario import threshold_problem
 from soak.store import History, RunFolder
 
@@ -88,10 +95,11 @@ def judge_again(history: History, manifest: Manifest, changes: Mapping[str, floa
         return {}
     own_answers = scenario_of(manifest).replay != "recorded"
     starts = {started.key: started for started in history.starts()}
+    words = words_told(manifest, starts)
     return {
         key: judge(
             record.observation,
-            stored_context(history, starts[key], record, modes[key.arm], own_answers=own_answers),
+            stored_context(history, starts[key], record, modes[key.arm], own_answers=own_answers, words=words),
             settings,
         )
         for key, record in history.final().items()
@@ -139,10 +147,34 @@ def classifier_fingerprint(settings: Settings) -> str:
     return digest_of([sources, {name: version(name) for name in _JUDGING_PACKAGES}, asdict(settings)])
 
 
+class Words(NamedTuple):
+    """The secret words of a run: `of` conversation (episode, pass), and by word whose it is."""
+
+    of: Mapping[tuple[str, int], str] = MappingProxyType({})
+    owners: Mapping[str, str] = MappingProxyType({})
+
+
+NO_WORDS = Words()
+
+
+def words_told(manifest: Manifest, begun: Iterable[TurnKey]) -> Words:
+    """Return the words that the conversations of a run were told; none where it told none."""
+    if not scenario_of(manifest).canaries:
+        return NO_WORDS
+    of = {(key.episode, key.pass_): word_for(manifest.seed, key.episode, key.pass_) for key in begun}
+    return Words(of, {word: f"{episode}:{pass_}" for (episode, pass_), word in of.items()})
+
+
 def stored_context(
-    history: History, started: Started, record: Record, tool_mode: str, *, own_answers: bool = False
+    history: History,
+    started: Started,
+    record: Record,
+    tool_mode: str,
+    *,
+    own_answers: bool = False,
+    words: Words = NO_WORDS,
 ) -> Context:
-    """Return what a stored answer was given; `own_answers` as for `classify.prompt_text_of`."""
+    """Return what a stored answer was given; `own_answers` as for `classify.prompt_text_of`, `words`: `words_told`."""
     prefix = history.prefix(started.prefix)
     return Context(
         prompt_text=prompt_text_of(prefix, own_answers=own_answers),
@@ -151,7 +183,16 @@ def stored_context(
         reference_tokens=started.answer_tokens,
         max_tokens=record.observation.max_tokens if record.observation else None,
         tool_mode="text" if tool_mode == "text" else "native",
+        canary=_canary(started.key, prefix, words),
     )
+
+
+def _canary(key: TurnKey, prefix: Sequence[Message], words: Words) -> Canary | None:
+    own = words.of.get((key.episode, key.pass_))
+    if own is None:
+        return None
+    asked = bool(prefix) and prefix[-1].role == "user" and text_of(prefix[-1].content).startswith(RECALL_QUESTION)
+    return Canary(word=own, owners=words.owners, asked=asked)
 
 
 def view_of(
@@ -218,7 +259,7 @@ def state_of(history: History) -> str:
 def plan_card_of(manifest: Manifest, reached: Iterable[TurnKey]) -> PlanCard:
     """Return what was planned for each arm; for a time budget, and for turns made at run time, what was reached."""
     scenario = scenario_of(manifest)
-    budget, a_pass = scenario.budget, manifest.corpus.turns
+    budget, a_pass = scenario.budget, manifest.shapes.pass_turns if manifest.shapes else manifest.corpus.turns
     turns, passes = budget.turns or 0, budget.passes or 1
     if budget.turns is not None:
         passes = -(-turns // max(1, a_pass))
@@ -231,7 +272,7 @@ def plan_card_of(manifest: Manifest, reached: Iterable[TurnKey]) -> PlanCard:
             tasks = len({(episode, pass_) for episode, _, pass_ in pairs})
         turns = len(pairs)
         if budget.turns is None and budget.passes is None:
-            passes = 1 + max((pass_ for _, _, pass_ in pairs), default=0)
+            passes = 1 + max((pass_ for _, _, pass_ in pairs), default=0) // siblings_of(scenario.load)
     episodes = manifest.corpus.episodes if scenario.replay != "proxy" else len({key.episode for key in reached})
     return PlanCard(
         episodes=episodes, turns=turns, passes=passes, seed=manifest.seed, hash=manifest.plan_digest, tasks=tasks

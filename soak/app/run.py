@@ -26,7 +26,7 @@ from soak.app.sitting import Sitting, decider_of, sit
 from soak.classify import DEFAULTS
 from soak.facts import ArmOrder, Manifest, Scenario, Summary
 from soak.importers import Corpus, find_corpus, find_tasks, load_corpus
-from soak.plan import Plan, make_plan, plan_digest
+from soak.plan import Plan, make_plan, plan_digest, shapes_of
 from soak.scenario import Loaded, find_scenario, load_scenario
 from soak.store import RunFolder
 
@@ -182,6 +182,7 @@ def manifest_of(prepared: Prepared, sides: tuple[Side, ...]) -> Manifest:
         environment=environment(*((mini.PACKAGE,) if scenario.replay == "agent" else ())),
         classifier=classifier_fingerprint(DEFAULTS.override(dict(scenario.classify))),
         arm_order=prepared.arm_order,
+        shapes=shapes_of(prepared.plan),
     )
 
 
@@ -198,7 +199,7 @@ def environment(*more: str) -> dict[str, str]:
 
 def run_loop(sitting: Sitting) -> str:
     """Run one sitting on a fresh event loop and return its state; raises `UsageError` if our own limits are too low."""
-    make_room_for_streams(sitting.scenario.load.in_flight, len(sitting.sides))
+    make_room_for_streams(sitting.scenario.load.most_in_flight, len(sitting.sides))
     factory = uvloop.new_event_loop if sys.platform != "win32" else None
     with asyncio.Runner(loop_factory=factory) as runner:
         return runner.run(sit(sitting))

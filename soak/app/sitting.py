@@ -20,7 +20,22 @@ from soak.classify import DEFAULTS
 from soak.client import Desk, Request, compose, open_client
 from soak.facts import ConversationKey, Deadlines, EngineSample, Event, Message, Record, Retries, Scenario, TurnKey
 from soak.plan import Plan
-from soak.replay import Arm, Carrier, Clock, Gate, Live, Meter, PastTurn, Recorded, Replay, Switch, Tally, TurnRunner
+from soak.replay import (
+    Arm,
+    Carrier,
+    Clock,
+    Gate,
+    Live,
+    Meter,
+    PastTurn,
+    PressureGauge,
+    Recorded,
+    Replay,
+    Shaper,
+    Switch,
+    Tally,
+    TurnRunner,
+)
 from soak.store import HistoryWriter
 
 ARMS_DONE = "arms_done"
@@ -87,7 +102,7 @@ def decider_of(plan: Plan) -> Decider | None:
     return Decider(
         scenario.decide,
         arms=(second, first) if second == "baseline" else (first, second),
-        turns_of={episode.id: len(episode.turns) for episode in plan.episodes},
+        turns_of={episode.id: plan.turns_sent(episode) for episode in plan.episodes},
         allowed=Allowed(turns=plan.size[0] if plan.size else None, seconds=seconds or None),
     )
 
@@ -111,12 +126,14 @@ async def sit(sitting: Sitting) -> str:
         for arm in arms.values():
             await switch.unless_draining(_warm_up(sitting, arm))
         every_s, wall = sitting.scenario.scrape_every_s, sitting.clock.wall
-        watch = polling(sitting.sides, sitting.take, sitting.tell, every_s=every_s, wall_clock=wall)
+        pressure = _pressure_of(sitting)
+        take = partial(_take, sitting, pressure) if pressure else sitting.take
+        watch = polling(sitting.sides, take, sitting.tell, every_s=every_s, wall_clock=wall)
         readers = await stack.enter_async_context(watch)
         for name, lone in (await stack.enter_async_context(lone_turns(sitting.sides, readers))).items():
             arms[name].around = lone.around
         await stack.enter_async_context(keeping(sitting.sides, sitting.tell, switch))
-        await _replay(sitting, arms, switch)
+        await _replay(sitting, arms, switch, pressure)
     if sitting.more and switch.reason is None:
         sitting.tell(ARMS_DONE, f"all turns sent to {', '.join(arms)}; the next arm follows", arms=list(arms))
         return NEXT
@@ -152,12 +169,31 @@ async def open_arm(
                 meter=meter,
                 capabilities=side.capabilities,
                 tool_mode=side.tool_mode,
+                block_tokens=_block_tokens(side),
             )
         finally:
             await gate.close()
 
 
-async def _replay(sitting: Sitting, arms: dict[str, Arm], switch: Switch) -> None:
+def _block_tokens(side: Side) -> int | None:
+    """Return the block of the engine's cache, as its card tells it."""
+    entry = side.environment.entries.get("block_size") if side.environment else None
+    return (
+        int(entry.value) if entry is not None and entry.value.isdecimal() and 2 <= int(entry.value) <= 16384 else None
+    )
+
+
+def _pressure_of(sitting: Sitting) -> PressureGauge | None:
+    load = sitting.scenario.load
+    return PressureGauge(load, load.pressure, tuple(side.name for side in sitting.sides)) if load.pressure else None
+
+
+def _take(sitting: Sitting, pressure: PressureGauge, sample: EngineSample) -> None:
+    pressure.take(sample)
+    sitting.take(sample)
+
+
+async def _replay(sitting: Sitting, arms: dict[str, Arm], switch: Switch, pressure: PressureGauge | None) -> None:
     runner = TurnRunner(
         scenario=sitting.scenario,
         settings=DEFAULTS.override(dict(sitting.scenario.classify)),
@@ -179,6 +215,7 @@ async def _replay(sitting: Sitting, arms: dict[str, Arm], switch: Switch) -> Non
                 switch.drain("decided")
         return live_stop(sitting.scenario.thresholds, sitting.tally.by_arm[record.key.arm])
 
+    shaper = Shaper(sitting.scenario, sitting.starts)
     await Replay(
         plan=sitting.plan,
         arms=arms,
@@ -189,21 +226,25 @@ async def _replay(sitting: Sitting, arms: dict[str, Arm], switch: Switch) -> Non
         clock=sitting.clock,
         switch=switch,
         starts=sitting.starts,
-        carrier=_carrier_of(sitting),
+        carrier=_carrier_of(sitting, shaper),
         done=sitting.done,
         over=sitting.over,
         past=sitting.past,
         used_s=sitting.used_s,
         stop_if=stop_if,
+        pressure=pressure,
     ).run()
+    for said in (shaper.said(), pressure.said() if pressure else None):
+        if said is not None:
+            sitting.tell("shaped", said)
 
 
-def _carrier_of(sitting: Sitting) -> Carrier:
+def _carrier_of(sitting: Sitting, shaper: Shaper) -> Carrier:
     """Return what carries conversations on, by the scenario's mode of replay."""
     scenario = sitting.scenario
     if scenario.replay == "agent":
         return AgentCarrier(scenario, sitting.corpus_path)
-    return Live(scenario, sitting.plan.episodes) if scenario.replay == "live" else Recorded(scenario)
+    return Live(scenario, sitting.plan.episodes) if scenario.replay == "live" else Recorded(scenario, shaper)
 
 
 def _interrupted(sitting: Sitting, switch: Switch) -> None:

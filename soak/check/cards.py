@@ -7,6 +7,7 @@ import msgspec
 
 from soak.check.environment import card_difference
 from soak.check.pairing import ArmHistory, Pairing
+from soak.check.shapes import recall_notes, word_warnings
 from soak.check.summary import client_notes
 from soak.check.turns import TurnFact
 from soak.check.wording import plural
@@ -84,6 +85,7 @@ def same_run(baseline: ArmHistory, candidate: ArmHistory) -> bool:
 def warnings_on(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
     """Return differences between the two runs' environments that may move a number without any build being better."""
     return [
+        *word_warnings({side.label: side.summary.canaries for side in (baseline, candidate)}),
         *_model_difference(baseline.card.build, candidate.card.build),
         *_environment_differences(baseline, candidate),
         *_capability_differences(baseline, candidate),
@@ -112,7 +114,7 @@ def notes_on(baseline: ArmHistory, candidate: ArmHistory, pairing: Pairing) -> l
     for label, count in ((side.label, side.summary.turns.indeterminate) for side in (baseline, candidate)):
         if count:
             notes.append(f"{label}: {plural(count, 'turn')} broken off by ourselves, not counted")
-    return notes
+    return notes + recall_notes(baseline.summary.canaries, candidate.summary.canaries)
 
 
 def _episodes_alone(sides: Sequence[tuple[str, list[TurnFact]]]) -> list[str]:

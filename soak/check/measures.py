@@ -20,7 +20,7 @@ def turn_counts(
     classes = Counter(turn.class_ for turn in turns if turn.finished)
     outcomes = Counter(turn.outcome for turn in turns)
     indeterminate = outcomes["indeterminate"] + open_starts
-    ended = outcomes["finished"] + outcomes["skipped"] + indeterminate
+    ended = outcomes["finished"] + outcomes["skipped"] + outcomes["aborted"] + indeterminate
     return TurnCounts(
         planned=max(planned, ended),
         finished=outcomes["finished"],
@@ -33,6 +33,7 @@ def turn_counts(
         indeterminate=indeterminate,
         not_reached=max(planned - ended, 0),
         repeated_starts=repeated_starts,
+        aborted=outcomes["aborted"],
     )
 
 

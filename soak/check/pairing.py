@@ -26,6 +26,7 @@ _MUST_MATCH = (
     "deadlines",
     "retries",
     "salt",
+    "canaries",
     "client",
     "on_loop",
     "min_room_tokens",
@@ -43,6 +44,7 @@ _NAMES = {
     "think_time": "think time",
     "extra_body": "extra request fields",
     "load": "load shape",
+    "canaries": "secret words",
     "client": "client paths",
     "on_loop": "ways with loops (on_loop)",
     "classify": "classifier settings",
@@ -213,7 +215,7 @@ def _plan_differences(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
     if baseline.card.tool_mode != candidate.card.tool_mode:
         reasons.append(f"different tool modes: {baseline.card.tool_mode} and {candidate.card.tool_mode}")
     for name in (*_MUST_MATCH, *_OF_MODE.get(str(first.scenario.get("replay")), ())):
-        one, other = first.scenario.get(name), second.scenario.get(name)
+        one, other = _stated(first.scenario.get(name)), _stated(second.scenario.get(name))
         if one != other:
             reasons.append(f"different {_NAMES.get(name, name)}: {_difference(one, other)}")
     versions = [run.environment.get(_AGENT) for run in (first, second)]
@@ -248,6 +250,13 @@ def _different_requests(baseline: ArmHistory, candidate: ArmHistory, pairing: Pa
 def _contexts_differ(baseline: ArmHistory, candidate: ArmHistory) -> bool:
     first, second = baseline.card.capabilities, candidate.card.capabilities
     return first is not None and second is not None and first.context_tokens != second.context_tokens
+
+
+def _stated(setting: Any) -> Any:
+    """Return a setting without what it leaves open: a run of a version that did not have it yet says the same."""
+    if isinstance(setting, dict):
+        return {name: value for name, value in setting.items() if value is not None}
+    return None if setting is False else setting
 
 
 def _difference(one: Any, other: Any) -> str:

@@ -27,6 +27,7 @@ from soak.check.measures import (
     turn_counts,
     worst_turns,
 )
+from soak.check.shapes import canary_counts, shape_opinions
 from soak.check.tasks import task_counts, tasks_opinion
 from soak.check.thresholds import broken_stop, thresholds_opinion
 from soak.check.turns import UNJUDGED, TurnFact
@@ -118,6 +119,7 @@ def summarise(
             *_too_deep(card, arm),
             *([tasks_opinion(arm.tasks, state)] if arm.tasks is not None else []),
             *_carried_on(arm, scenario, state),
+            *shape_opinions(scenario, arm, history.events),
             Opinion("pass", (*valid.states, *client_notes(arm), *valid.notes)),
         ]
     return Summary(
@@ -195,6 +197,7 @@ def _measure(
         worst=worst_turns(turns),
         tasks=task_counts([end for end in history.ends if end.arm == card.name], planned=plan.tasks) if works else None,
         conversations=_conversations(card, scenario, history, turns),
+        canaries=canary_counts(turns) if scenario.canaries else None,
     )
     return arm, valid
 
@@ -380,6 +383,7 @@ def _complete(scenario: Scenario, arm: ArmSummary, state: str) -> Opinion:
             (turns.skipped, "skipped"),
             (turns.indeterminate, "indeterminate"),
             (turns.not_reached, "not reached"),
+            (turns.aborted, "aborted by us as planned"),
         )
         if count
     ]

@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from soak.facts import Message, text_of
+from soak.facts import Canary, Message, text_of
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -14,6 +14,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
 
     `prompt_text` is the text of the prefix or its tail, `tools` the OpenAI schemas offered, `reference` the recorded
     answer. `tool_mode` is `text` where calls are written into the content and not parsed by the server.
+    `canary`: the conversation's secret word and those of the others, where the run plants them.
     """
 
     prompt_text: str = ""
@@ -22,6 +23,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     reference_tokens: int | None = None
     max_tokens: int | None = None
     tool_mode: Literal["native", "text"] = "native"
+    canary: Canary | None = None
 
 
 def prompt_text_of(messages: Iterable[Message], *, own_answers: bool) -> str:

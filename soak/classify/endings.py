@@ -72,7 +72,7 @@ def ended_by_itself(observation: Observation) -> bool:
 
 def ending_problems(observation: Observation) -> list[Finding]:
     """Return the finding of kind `error` family for a stream that did not end as it should; empty if it did."""
-    if observation.ending == "cut":
+    if observation.ending in ("cut", "aborted"):
         return []
     if observation.ending not in _FINISHED:
         detail = f": {observation.error}" if observation.error else ""

@@ -5,6 +5,7 @@ from math import inf
 import msgspec
 
 from soak.classify.calls import call_problems, duplicates
+from soak.classify.canaries import LiveWords, word_findings
 from soak.classify.context import Context
 from soak.classify.endings import ending_problems, finish_defects, finish_of, usage_defects
 from soak.classify.explain import Explanation
@@ -37,15 +38,17 @@ class TurnJudge:
         self._stream = Stream(settings)
         self._explanation = Explanation(context)
         self._guard = Guard(self._stream, self._explanation, settings)
+        self._words = LiveWords(context.canary) if context.canary is not None else None
 
     def push(self, chunk: Chunk, at: float = -inf) -> Signal | None:
         """
-        Take the next chunk; return a signal when a loop has become certain, at most one per loop.
+        Take the next chunk; return a signal when a loop has become certain (one per loop), or at a foreign word.
 
         `at` is when the chunk was read, in seconds of any one clock: given, a signal is due at most half a second and
         the pause between two chunks after the chunk that made the loop certain. It changes no judgement.
         """
-        return self._guard.look() if self._stream.push(chunk, at) else None
+        told = self._words.push(chunk) if self._words is not None else None
+        return (self._guard.look() if self._stream.push(chunk, at) else None) or told
 
     def finish(self, observation: Observation) -> Judgement:
         """
@@ -85,7 +88,9 @@ def _decide(
     notes = [*finish_defects(observation), *loops.notes, *(f for f in repeated if f.kind != "duplicate_calls")]
     notes += usage_defects(observation)
     finish = finish_of(observation)
-    errors = [*ending_problems(observation), *call_problems(calls, context, cut=finish == "length")]
+    words = word_findings(observation, context.canary)
+    notes += words.notes
+    errors = [*words.faults, *ending_problems(observation), *call_problems(calls, context, cut=finish == "length")]
     if context.tool_mode == "text":
         errors += broken_calls(observation.content)
     leaks = _leaks(observation, context, cut=finish == "length")

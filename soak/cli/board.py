@@ -53,7 +53,7 @@ class Board:
     @property
     def ended(self) -> int:
         """Turns that need no more work, earlier sittings included."""
-        counted = sum(counts["finished"] + counts["skipped"] for counts in self.counts.values())
+        counted = sum(counts["finished"] + counts["skipped"] + counts["aborted"] for counts in self.counts.values())
         return counted + (self.opening.done if self.opening else 0)
 
     def share_done(self) -> float | None:
@@ -94,7 +94,7 @@ def finding_line(record: Record) -> str | None:
     if record.judgement is None:
         return (
             f"{record.key} {record.outcome}: {escape_terminal(record.reason or '')}"
-            if record.outcome != "skipped"
+            if record.outcome not in ("skipped", "aborted")
             else None
         )
     if record.judgement.class_ in ("ok", "max_tokens"):

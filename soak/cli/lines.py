@@ -85,5 +85,5 @@ class LineView:
                 in_flight=sum(key.arm == arm for key in self._board.in_flight),
                 tokens_per_s=rounded(self._board.tokens_per_s(arm)),
                 acceptance_length=rounded(self._board.acceptance_length(arm)),
-                **{name: counts[name] for name in (*CLASSES, "skipped", "indeterminate") if counts[name]},
+                **{name: counts[name] for name in (*CLASSES, "skipped", "indeterminate", "aborted") if counts[name]},
             )

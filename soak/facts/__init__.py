@@ -7,6 +7,7 @@ Every value is a frozen `msgspec.Struct`; times are seconds (`_s`), milliseconds
 
 from soak.facts.build import Build, Capabilities
 from soak.facts.build_file import VLLM_REPOSITORY, BuildFile, NamedBuild
+from soak.facts.canary import RECALL_QUESTION, WORD_CHARS, WORD_HEAD, WORD_LETTERS, Canary
 from soak.facts.card import CardDifference, CardEntry, CardRow, CardSource, EnvironmentCard
 from soak.facts.case import CASE_SCHEMA, Case, Change, EngineChange, Trial
 from soak.facts.chunk import Chunk, ToolCallDelta
@@ -74,7 +75,7 @@ from soak.facts.finding import (
 )
 from soak.facts.history import Event, Record, RecordOutline, Started
 from soak.facts.key import TurnKey
-from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest
+from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest, ShapesCard
 from soak.facts.nearness import Apart, CacheFound, CacheProbe
 from soak.facts.observation import Attempt, Drafted, Ending, Logprob, Observation, ObservationOutline, Usage
 from soak.facts.probe import Outcomes, ProbePlan, RepeatsFound
@@ -82,22 +83,28 @@ from soak.facts.repro import Promise, ReproFound, ShrinkFound, ShrinkStep, Size
 from soak.facts.sample import EngineSample
 from soak.facts.scenario import (
     CARRIED_ON,
+    Abort,
     Agent,
     Budget,
     Deadlines,
     Decide,
     Expect,
+    IdleGaps,
     Live,
     Load,
+    Overlap,
+    Pressure,
     Retries,
     Sampling,
     Sandbox,
     Scenario,
+    Staggered,
     ThinkTime,
     Thresholds,
 )
 from soak.facts.summary import (
     ArmSummary,
+    CanaryCounts,
     Conversations,
     LoopSeen,
     PlanCard,
@@ -133,9 +140,14 @@ __all__ = [
     "COMPARATORS",
     "CONVERSATION_ENDED",
     "EPISODE_SCHEMA",
+    "RECALL_QUESTION",
     "REPOSITORY_SCHEMA",
     "TASK_SCHEMA",
     "VLLM_REPOSITORY",
+    "WORD_CHARS",
+    "WORD_HEAD",
+    "WORD_LETTERS",
+    "Abort",
     "AcceptanceBand",
     "AcceptanceDrift",
     "AcceptanceGroup",
@@ -152,6 +164,8 @@ __all__ = [
     "BuildFile",
     "CacheFound",
     "CacheProbe",
+    "Canary",
+    "CanaryCounts",
     "Capabilities",
     "CardDifference",
     "CardEntry",
@@ -195,6 +209,7 @@ __all__ = [
     "Finding",
     "Gate",
     "Goodput",
+    "IdleGaps",
     "Judgement",
     "LatencyComparison",
     "Law",
@@ -212,9 +227,11 @@ __all__ = [
     "Observation",
     "ObservationOutline",
     "Outcomes",
+    "Overlap",
     "Parting",
     "PlanCard",
     "PrefixCache",
+    "Pressure",
     "ProbePlan",
     "Promise",
     "QuantileEstimate",
@@ -229,12 +246,14 @@ __all__ = [
     "Sandbox",
     "Scenario",
     "SeenInTurn",
+    "ShapesCard",
     "ShrinkFound",
     "ShrinkStep",
     "Signal",
     "Size",
     "Speculation",
     "Spread",
+    "Staggered",
     "Started",
     "Summary",
     "Survival",

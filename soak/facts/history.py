@@ -8,7 +8,7 @@ from soak.facts.finding import Judgement
 from soak.facts.key import TurnKey
 from soak.facts.observation import Observation, ObservationOutline
 
-Outcome = Literal["finished", "skipped", "indeterminate"]
+Outcome = Literal["finished", "skipped", "indeterminate", "aborted"]
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +36,8 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     """
     The end of one start of a planned turn.
 
-    finished: `observation` and `judgement` are set. skipped, indeterminate: `reason` is set.
+    finished: `observation` and `judgement` are set. skipped, indeterminate: `reason` is set. aborted: the plan marks
+    the turn to be closed by us, so that it says nothing of the server; `observation` and `reason` are set.
     """
 
     key: TurnKey

@@ -36,6 +36,24 @@ class ArmCard(msgspec.Struct, frozen=True, kw_only=True):
     environment: EnvironmentCard | None = None
 
 
+class ShapesCard(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    What load shapes and canaries make of one pass (the first), for each arm.
+
+    `pass_turns`: its turns in all. `siblings`: trips through each of `overlapped` episodes. `aborted`: turns marked to
+    be closed by us. `offsets`: turns by the place of their prompt's end. `recall`: turns that ask for the secret word.
+    `said` tells it all in sentences.
+    """
+
+    pass_turns: int
+    siblings: int = 1
+    overlapped: int = 0
+    aborted: int = 0
+    offsets: dict[str, int] = {}
+    recall: int = 0
+    said: tuple[str, ...] = ()
+
+
 ArmOrder = Literal["together", "sequential", "ABA"]
 
 
@@ -44,6 +62,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     What was run. `scenario` is the resolved scenario as plain JSON; `given` holds what was said on the command line
     (values differing from the scenario file), kept apart from what was defaulted. `plan_digest` covers scenario, corpus
     and seed. `classifier` is the fingerprint of the classifiers that judged the turns as they ended (None: unknown).
+    `shapes`: what the load does besides replaying, None for nothing.
     `arm_order`: whether the arms ran at the same time, one after the other, or the first once more at the end (ABA).
     No field ever holds an API key.
     """
@@ -60,3 +79,4 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     environment: dict[str, str] = {}
     classifier: str | None = None
     arm_order: ArmOrder = "together"
+    shapes: ShapesCard | None = None

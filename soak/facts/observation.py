@@ -20,6 +20,7 @@ Ending = Literal[
     "deadline_gap",
     "deadline_turn",
     "cut",  # the guard closed the stream on a signal
+    "aborted",  # we closed the stream because the plan says so
     "too_large",  # the answer passed our limit on bytes
 ]
 

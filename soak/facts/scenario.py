@@ -44,9 +44,84 @@ class Sampling:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Overlap:
+    """
+    Several conversations on one shared prefix: `siblings` trips through one episode that begin together.
+
+    They share what the model sees up to the turn at `depth` (a fraction of the episode's turns), differ from there on
+    by a few words, and go on; the turns before are not sent. share: of the episodes; the others go alone.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    siblings: Annotated[int, Ge(2), Le(64)] = 4
+    depth: Fraction = 0.5
+    share: Annotated[float, Gt(0), Le(1)] = 1.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staggered:
+    """
+    Prompts whose lengths lie around block boundaries, several sent at once.
+
+    Each turn's last message is padded so that the prompt has a whole number of blocks plus one of `offsets` tokens.
+    block_tokens: None takes what the engine says, else 16. together: so many turns are released at one moment.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    block_tokens: Annotated[int, Ge(2), Le(16384)] | None = None
+    offsets: Annotated[tuple[Annotated[int, Ge(-64), Le(64)], ...], MinLen(1)] = (-1, 0, 1)
+    together: Annotated[int, Ge(1), Le(1024)] = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Abort:
+    """
+    Streams that we close: a `share` of the turns, each after so many characters of its answer.
+
+    These turns are load and no evidence: they are in no class and in no time, however they end.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    share: Annotated[float, Gt(0), Le(0.5)] = 0.1
+    min_chars: PositiveInt = 1
+    max_chars: PositiveInt = 400
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pressure:
+    """
+    Enough in flight to force preemption: from `in_flight` on, `step` more every `every_s` seconds, at most `cap`.
+
+    It stays where it is as soon as every arm's preemption counter has moved.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    cap: Annotated[int, Gt(0), Le(4096)]
+    step: PositiveInt = 4
+    every_s: PositiveSeconds = 15.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IdleGaps:
+    """
+    Pauses with nothing in flight, then all at once: after `every_turns` turns on average, `min_s` to `max_s` long.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    every_turns: Annotated[int, Ge(2)] = 50
+    min_s: Annotated[float, Ge(0)] = 5.0
+    max_s: PositiveSeconds = 30.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
     """
-    How conversations arrive.
+    How conversations arrive, and what is done to bring faults out (`overlap` and the fields below it, seeded).
 
     closed: `in_flight` conversations at once. arrival: a new conversation `rate_per_min` times a minute (Poisson, from
     the seed), at most `in_flight` at once. ramp: in flight rises evenly from `from_in_flight` to `in_flight` over
@@ -60,6 +135,16 @@ class Load:
     rate_per_min: Annotated[float, Gt(0)] | None = None
     from_in_flight: PositiveInt | None = None
     over_s: PositiveSeconds | None = None
+    overlap: Overlap | None = None
+    staggered: Staggered | None = None
+    abort: Abort | None = None
+    pressure: Pressure | None = None
+    idle_gaps: IdleGaps | None = None
+
+    @property
+    def most_in_flight(self) -> int:
+        """Conversations at once, at the most."""
+        return max(self.in_flight, self.pressure.cap if self.pressure else 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,7 +295,8 @@ class Scenario:
     The content of one scenario file. Fields without a sentence here are explained by their type.
 
     on_loop: what happens to a stream in which a loop is certain. record: nothing, a soak shows what the server does.
-    cut: it is closed; its length and time are then lower bounds (censored).
+    cut: it is closed; its length and time are then lower bounds (censored). canaries: each conversation is told a
+    secret word, which must not turn up in another's answers; it changes every prefix, behind the first message.
     """
 
     __pydantic_config__ = _STRICT
@@ -234,6 +320,7 @@ class Scenario:
     server_return_s: PositiveSeconds = 600.0
     scrape_every_s: Annotated[float, Ge(0.5)] = 5.0
     salt: SaltMode = "none"
+    canaries: bool = False
     seed: Annotated[int, Ge(0)] = 7
     client: ClientPath = "wire"
     min_room_tokens: PositiveInt = 16

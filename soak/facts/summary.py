@@ -23,9 +23,10 @@ class Quantiles(msgspec.Struct, frozen=True, kw_only=True):
 
 class TurnCounts(msgspec.Struct, frozen=True, kw_only=True):
     """
-    Turns of one arm. `planned` = finished + skipped + indeterminate + not_reached.
+    Turns of one arm. `planned` = finished + skipped + indeterminate + not_reached + aborted.
 
-    indeterminate: turns whose last start we ourselves broke off. `repeated_starts` counts starts that were broken off
+    indeterminate: turns whose last start we ourselves broke off. aborted: turns that the plan marks to be closed by us;
+    they are in no class. `repeated_starts` counts starts that were broken off
     and offered again.
     """
 
@@ -40,6 +41,7 @@ class TurnCounts(msgspec.Struct, frozen=True, kw_only=True):
     indeterminate: int
     not_reached: int = 0
     repeated_starts: int = 0
+    aborted: int = 0
 
 
 class TokenCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +107,22 @@ class TaskCounts(msgspec.Struct, frozen=True, kw_only=True):
     format_errors: int = 0
     drifted: int = 0
     wall_s: float = 0.0
+
+
+class CanaryCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """
+    Secret words on one arm (`canaries: true`).
+
+    `contaminated`: turns whose answer holds another conversation's word, each one certain. `asked`: turns that asked
+    for their own word and came to an end, `recalled` of these said it, `recall_ci95` is the exact 95 % interval of the
+    share: a small model may forget, so it says something beside another arm's only.
+    """
+
+    contaminated: int
+    asked: int
+    recalled: int
+    recall_rate: float | None = None
+    recall_ci95: tuple[float, float] | None = None
 
 
 class Spread(msgspec.Struct, frozen=True, kw_only=True):
@@ -182,6 +200,7 @@ class ArmSummary(msgspec.Struct, frozen=True, kw_only=True):
     worst: list[WorstTurn] = []
     tasks: TaskCounts | None = None
     conversations: Conversations | None = None
+    canaries: CanaryCounts | None = None
     environment: EnvironmentCard | None = None
     evidence: EngineEvidence | None = None
 

@@ -4,8 +4,9 @@ import itertools
 
 import msgspec
 
-from soak.facts import Episode, depths, estimate_tokens
+from soak.facts import Episode, ShapesCard, depths, estimate_tokens
 from soak.plan.plan import Plan
+from soak.plan.stress import shapes_of
 
 _FIRST = 8
 
@@ -37,7 +38,7 @@ class PlanOutline(msgspec.Struct, frozen=True, kw_only=True):
 
     Tokens are estimates: characters / 4, tool schemas and chat template not counted. `pass_prompt_tokens` is what one
     pass sends to one arm, `prompt_tokens` the whole plan to all arms; `completion_tokens_max` is the cap on what comes
-    back.
+    back. `shapes` is what the load does besides replaying; its words and padding are not in the estimates.
     """
 
     scenario: str
@@ -56,12 +57,13 @@ class PlanOutline(msgspec.Struct, frozen=True, kw_only=True):
     first: tuple[PlannedConversation, ...]
     upper_bound: bool = False
     task_turns_max: int | None = None
+    shapes: ShapesCard | None = None
 
 
 def describe(plan: Plan) -> PlanOutline:
     """Return the numbers of `plan`; nothing is sent, and an endless plan is looked at for one pass."""
     prefixes = {episode.id: _prefix_characters(episode) for episode in plan.episodes}
-    sizes = sorted(itertools.chain.from_iterable(prefixes.values()))
+    sizes = sorted(size for episode in plan.episodes for size in _sent(plan, episode, prefixes))
     size = plan.size
     prompt = None if size is None else _prompt_tokens(plan, prefixes, size[0]) * len(plan.arms)
     works = plan.scenario.replay == "agent"
@@ -84,6 +86,7 @@ def describe(plan: Plan) -> PlanOutline:
         first=_first(plan, prefixes),
         upper_bound=plan.scenario.replay != "recorded",
         task_turns_max=calls if works else None,
+        shapes=shapes_of(plan),
     )
 
 
@@ -91,6 +94,11 @@ def _prefix_characters(episode: Episode) -> tuple[int, ...]:
     """Return the size of each turn's prefix."""
     sums = depths(episode)
     return tuple(sums[turn.prefix] for turn in episode.turns)
+
+
+def _sent(plan: Plan, episode: Episode, prefixes: dict[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """Return the sizes of the prefixes that one pass sends of this episode, in the plan's order."""
+    return prefixes[episode.id][plan.branch(episode) or 0 :] * plan.trips(episode)
 
 
 def _prompt_tokens(plan: Plan, prefixes: dict[str, tuple[int, ...]], turns: int) -> int:
@@ -101,10 +109,10 @@ def _prompt_tokens(plan: Plan, prefixes: dict[str, tuple[int, ...]], turns: int)
             for conversation in plan.conversations()
             for turn in conversation.turns
         )
-    a_pass = sum(len(sizes) for sizes in prefixes.values())
-    passes, rest = divmod(turns, a_pass)
-    whole = sum(estimate_tokens(size) for sizes in prefixes.values() for size in sizes)
-    last = itertools.chain.from_iterable(prefixes[episode.id] for episode in plan.pass_order(passes))
+    a_pass = [size for episode in plan.episodes for size in _sent(plan, episode, prefixes)]
+    passes, rest = divmod(turns, len(a_pass))
+    whole = sum(estimate_tokens(size) for size in a_pass)
+    last = itertools.chain.from_iterable(_sent(plan, episode, prefixes) for episode in plan.pass_order(passes))
     return passes * whole + sum(estimate_tokens(size) for size in itertools.islice(last, rest))
 
 

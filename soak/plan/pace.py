@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator
 
 from soak.facts import Load, ThinkTime, Turn
-from soak.plan.seeds import number_from
+from soak.plan.seeds import chance
 
 
 def arrivals(load: Load, seed: int) -> Iterator[float]:
@@ -21,8 +21,7 @@ def arrivals(load: Load, seed: int) -> Iterator[float]:
     at_s = 0.0
     for i in itertools.count():
         yield at_s
-        uniform = (number_from("arrival", seed, i) >> 203) / 2**53
-        at_s += -math.log1p(-uniform) * mean_s
+        at_s += -math.log1p(-chance("arrival", seed, i)) * mean_s
 
 
 def in_flight_at(load: Load, elapsed_s: float) -> int:

@@ -2,8 +2,9 @@
 The plan: passes through the corpus, conversation after conversation, each turn for every arm.
 
 Each pass has its own order of episodes, mixed by the seed so that episodes of one repository are kept apart where
-possible. The budget's `turns` are counted in that order, conversation by conversation, for each arm; a time budget
-gives an endless plan.
+possible. With `load.overlap` an episode is gone through by several siblings in one pass (`plan.shapes`), one after the
+other in the plan and together in flight. The budget's `turns` are counted in that order, conversation by conversation,
+for each arm; a time budget gives an endless plan.
 """
 
 import itertools
@@ -15,7 +16,9 @@ import msgspec
 
 from soak.errors import CorpusError, UsageError
 from soak.facts import Episode, Scenario, Turn, TurnKey
+from soak.plan.canaries import with_recall, word_for
 from soak.plan.seeds import number_from, salt_for
+from soak.plan.shapes import branch_of, sent_by, siblings_of
 
 
 def _never(_: TurnKey) -> bool:
@@ -28,6 +31,9 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
 
     `ordinal` numbers the conversations of the whole plan from 0, whatever is done already. `turn_limit`: how many turns
     it may have where they are made at run time; `turns` are then those of the record.
+
+    `trip` counts passes through the corpus; of siblings on one prefix (`together` of them have turns left) each has a
+    pass number of its own. `branch` is the first turn that siblings send. `word` is the conversation's secret word.
     """
 
     episode: Episode
@@ -36,6 +42,11 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     turns: tuple[Turn, ...]
     salt: str | None = None
     turn_limit: int = 0
+    trip: int = 0
+    sibling: int = 0
+    together: int = 1
+    branch: int | None = None
+    word: str | None = None
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,7 +70,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         Where turns are made at run time, the turns are an upper bound.
         """
         budget = self.scenario.budget
-        a_pass = sum(turn_limit(self.scenario, episode) for episode in self.episodes)
+        a_pass = sum(self.turns_sent(episode) * self.trips(episode) for episode in self.episodes)
         if budget.passes is not None:
             return a_pass * budget.passes, budget.passes
         if budget.turns is not None:
@@ -73,10 +84,31 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         A turn is left if any arm is not `done` with it. On an endless plan `done` must not hold for ever, and the
         caller stops asking when time is up.
         """
-        for conversation in self._all():
-            left = tuple(turn for turn in conversation.turns if not self._done(conversation, turn, done))
-            if left:
-                yield msgspec.structs.replace(conversation, turns=left)
+        for _, siblings in itertools.groupby(self._all(), key=lambda one: (one.trip, one.episode.id)):
+            left = [
+                msgspec.structs.replace(one, turns=turns)
+                for one in siblings
+                if (turns := tuple(turn for turn in one.turns if not self._done(one, turn, done)))
+            ]
+            for one in left:
+                yield msgspec.structs.replace(one, together=len(left)) if len(left) > 1 else one
+
+    def branch(self, episode: Episode) -> int | None:
+        """Return the first turn that an episode's siblings send; None where it is gone through once."""
+        return branch_of(self.scenario.load, self.scenario.seed, episode)
+
+    def trips(self, episode: Episode) -> int:
+        """Return how many conversations an episode makes in one pass."""
+        return 1 if self.branch(episode) is None else siblings_of(self.scenario.load)
+
+    def turns_sent(self, episode: Episode) -> int:
+        """Return how many turns each of its conversations may have."""
+        return turn_limit(self.scenario, episode) - (self.branch(episode) or 0)
+
+    def a_pass(self, trip: int) -> Iterator[Conversation]:
+        """Yield all conversations of one pass, whatever the budget and whatever is done; ordinals are its own."""
+        for ordinal, (episode, sibling) in enumerate(self._trips_of(trip)):
+            yield self._trip(episode, trip, sibling, ordinal, self.turns_sent(episode))
 
     def pass_order(self, pass_: int) -> tuple[Episode, ...]:
         """Return all episodes in the order of this pass."""
@@ -92,20 +124,38 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         ordinal = 0
         passes = itertools.count() if scenario.budget.passes is None else range(scenario.budget.passes)
         for pass_ in passes:
-            for episode in self.pass_order(pass_):
-                limit = turn_limit(scenario, episode)
+            for episode, sibling in self._trips_of(pass_):
+                limit = self.turns_sent(episode)
                 limit = limit if left is None else min(limit, left)
-                turns = episode.turns[:limit]
-                salt = salt_for(scenario.salt, scenario.seed, episode.id, pass_)
-                if turns:
-                    yield Conversation(
-                        episode=episode, pass_=pass_, ordinal=ordinal, turns=turns, salt=salt, turn_limit=limit
-                    )
+                conversation = self._trip(episode, pass_, sibling, ordinal, limit)
+                if conversation.turns:
+                    yield conversation
                 ordinal += 1
                 if left is not None:
                     left -= limit
                     if left == 0:
                         return
+
+    def _trips_of(self, trip: int) -> Iterator[tuple[Episode, int]]:
+        for episode in self.pass_order(trip):
+            for sibling in range(self.trips(episode)):
+                yield episode, sibling
+
+    def _trip(self, episode: Episode, trip: int, sibling: int, ordinal: int, limit: int) -> Conversation:
+        scenario, branch = self.scenario, self.branch(episode)
+        pass_ = trip * siblings_of(scenario.load) + sibling
+        return Conversation(
+            episode=episode,
+            pass_=pass_,
+            ordinal=ordinal,
+            turns=sent_by(episode, branch)[:limit],
+            salt=salt_for(scenario.salt, scenario.seed, episode.id, trip),  # one for siblings, or they share nothing
+            turn_limit=limit,
+            trip=trip,
+            sibling=sibling,
+            branch=branch,
+            word=word_for(scenario.seed, episode.id, pass_) if scenario.canaries else None,
+        )
 
 
 def make_plan(scenario: Scenario, episodes: Sequence[Episode], arms: Sequence[str]) -> Plan:
@@ -126,6 +176,8 @@ def make_plan(scenario: Scenario, episodes: Sequence[Episode], arms: Sequence[st
             why=f"none of its {len(episodes)} episodes has a model call in it",
             hint="look at it with: soak corpus check",
         )
+    if scenario.canaries:
+        episodes = [with_recall(episode, scenario.seed) for episode in episodes]
     return Plan(scenario=scenario, episodes=tuple(episodes), arms=tuple(arms))
 
 

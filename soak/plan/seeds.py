@@ -14,6 +14,11 @@ def number_from(*parts: str | int) -> int:
     return int.from_bytes(hashlib.sha256(canonical(parts)).digest(), "big")
 
 
+def chance(*parts: str | int) -> float:
+    """Return a number of [0, 1) that depends on every part and on their borders."""
+    return (number_from(*parts) >> 203) / 2**53
+
+
 def seed_for(scenario_seed: int, key: TurnKey) -> int:
     """Return the request seed of a turn, from 1 to 2³¹ - 1: the same for both arms, another for every other turn."""
     return 1 + number_from("seed", scenario_seed, key.episode, key.turn, key.pass_) % _SEED_MAX

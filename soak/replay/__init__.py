@@ -15,7 +15,9 @@ from soak.replay.floor import Carrier, Floor, PastTurn
 from soak.replay.gate import Gate
 from soak.replay.live import Live
 from soak.replay.ports import Clock, Desk, Ledger, Listener, StreamClient
+from soak.replay.pressure import PressureGauge
 from soak.replay.recorded import Recorded
+from soak.replay.shaping import Shaper
 from soak.replay.switch import Switch
 from soak.replay.tally import Tally
 from soak.replay.turn import NOT_THE_QUESTION, TurnRunner
@@ -34,9 +36,11 @@ __all__ = [
     "Live",
     "Meter",
     "PastTurn",
+    "PressureGauge",
     "RealClock",
     "Recorded",
     "Replay",
+    "Shaper",
     "StreamClient",
     "Switch",
     "Tally",

@@ -17,6 +17,7 @@ class Arm:
     A client, a gate, a meter for prompt lengths, and what the target can do; `tool_mode` is resolved.
 
     `around` is opened around the sending of each turn: whoever wants to look at the engine before and after it.
+    `block_tokens`: the block of its prefix cache, None where it is not known.
     """
 
     name: str
@@ -26,3 +27,4 @@ class Arm:
     capabilities: Capabilities
     tool_mode: Literal["native", "text"]
     around: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
+    block_tokens: int | None = None

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Self
 
-from soak.facts import Episode, Message, Node, Turn, chained
+from soak.facts import Canary, Episode, Message, Node, Turn, chained
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -13,13 +13,16 @@ class Asked:
     The content of a turn. `chain` is the prefix, first message first, chained by hash; never empty.
 
     `answer` is the recorded answer to this very prefix, if there is one: the classifiers hold the new answer against
-    it, so it must not be given where the prefix is another one.
+    it, so it must not be given where the prefix is another one. `canary`: the secret words to look for in the new
+    answer. `abort_after`: we close its stream after so many characters, for the plan says so.
     """
 
     chain: tuple[Node, ...]
     tools: tuple[dict[str, Any], ...] = ()
     answer: Node | None = None
     answer_tokens: int | None = None
+    canary: Canary | None = None
+    abort_after: int | None = None
 
     @classmethod
     def recorded(cls, episode: Episode, turn: Turn) -> Self:

@@ -12,11 +12,13 @@ import asyncio
 from collections.abc import Callable, Iterator, Mapping
 
 from soak.facts import ConversationKey, Record, TurnKey
-from soak.plan import Conversation, Plan, arrivals, in_flight_at
+from soak.plan import Conversation, Plan, arrivals, in_flight_at, siblings_of
 from soak.replay.arm import Arm
+from soak.replay.crowd import Crowd
 from soak.replay.floor import Carrier, Floor, PastTurn, Stage
 from soak.replay.passes import PassWatch
 from soak.replay.ports import Clock, Ledger, Listener
+from soak.replay.pressure import PressureGauge
 from soak.replay.recorded import Recorded
 from soak.replay.switch import Switch
 from soak.replay.turn import TurnRunner
@@ -30,6 +32,7 @@ class Replay:
 
     Earlier sittings left: `done`, the keys that need no more turn; `over`, the conversations that came to their end
     where turns are made at run time; `past`, which reads a done turn again; `used_s`, the budget already used.
+    `pressure` raises the conversations in flight, where the load says so.
     """
 
     def __init__(
@@ -50,6 +53,7 @@ class Replay:
         past: Callable[[TurnKey], PastTurn | None] = lambda _: None,
         used_s: float = 0.0,
         stop_if: Callable[[Record], str | None] = lambda _: None,
+        pressure: PressureGauge | None = None,
     ) -> None:
         self._plan = plan
         self._scenario = plan.scenario
@@ -60,8 +64,12 @@ class Replay:
         self._switch = switch
         self._used_s = used_s
         self._stop_if = stop_if
+        self._pressure = pressure
+        self._all_taken = False
         self._began = clock.now()
-        self._passes = PassWatch()
+        load, turns_done = plan.scenario.load, len({key.pair for key in done})
+        self._crowd = Crowd(load, plan.scenario.seed, clock=clock, switch=switch, begun=turns_done)
+        self._passes = PassWatch(siblings_of(plan.scenario.load))
         self._stage = Stage(
             arms={name: arms[name] for name in plan.arms},
             runner=runner,
@@ -75,6 +83,7 @@ class Replay:
             over=over,
             past=past,
             after=self._after,
+            crowd=self._crowd,
         )
         for key in done:
             self._passes.sent(key.pass_)  # what earlier sittings did with a pass is not known: do not call it barren
@@ -92,6 +101,7 @@ class Replay:
         try:
             await self._until_done(load)
         finally:
+            self._crowd.close()
             for task in (*watchers, load):
                 task.cancel()
             results = await asyncio.gather(*watchers, load, return_exceptions=True)
@@ -143,7 +153,7 @@ class Replay:
             if self._scenario.load.shape == "arrival":
                 await self._arrive(conversations, group)
             else:
-                for worker in range(self._scenario.load.in_flight):
+                for worker in range(self._scenario.load.most_in_flight):
                     group.create_task(self._work(worker, conversations))
 
     async def _arrive(self, conversations: Iterator[Conversation], group: asyncio.TaskGroup) -> None:
@@ -159,15 +169,21 @@ class Replay:
             group.create_task(self._converse(conversation)).add_done_callback(lambda _: room.release())
 
     async def _work(self, worker: int, conversations: Iterator[Conversation]) -> None:
-        """Take conversations one after another; worker number n waits until the ramp allows n + 1 in flight."""
-        while in_flight_at(self._scenario.load, self._clock.now() - self._began) <= worker:
-            if not await self._switch.unless_draining(self._clock.sleep(1.0)):
+        """Take conversations one after another; worker number n waits until the load allows n + 1 in flight."""
+        while self._allowed() <= worker:
+            if self._all_taken or not await self._switch.unless_draining(self._clock.sleep(1.0)):
                 return
         while not self._switch.draining:
             conversation = next(conversations, None)
             if conversation is None:
+                self._all_taken = True
                 return
             await self._converse(conversation)
+
+    def _allowed(self) -> int:
+        """Return how many conversations may be in flight now."""
+        elapsed_s = self._clock.now() - self._began
+        return self._pressure.allowed(elapsed_s) if self._pressure else in_flight_at(self._scenario.load, elapsed_s)
 
     def _conversations(self) -> Iterator[Conversation]:
         """The plan's conversations with what is left of them; ends a looping plan if a whole pass sent nothing."""
@@ -189,11 +205,15 @@ class Replay:
     # -- one conversation --------------------------------------------------------------------------------------
 
     async def _converse(self, conversation: Conversation) -> None:
-        await self._carrier.carry(Floor(conversation, self._stage))
+        await self._crowd.begins(conversation)
+        try:
+            await self._carrier.carry(Floor(conversation, self._stage))
+        finally:
+            self._crowd.ends()
         self._passes.end(conversation)
 
     def _after(self, record: Record) -> None:
-        if record.outcome == "finished":
+        if record.outcome in ("finished", "aborted"):
             self._passes.sent(record.key.pass_)
         broken = self._stop_if(record)
         if broken is not None and not self._switch.draining:

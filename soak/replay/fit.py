@@ -46,6 +46,10 @@ class Meter:
             self._counted[digest] = counted
         return self._beside(self._counted[digest] + (SALT_TOKENS if salted else 0), self._context, wanted)
 
+    async def length(self, body: dict[str, Any]) -> int | None:
+        """Return the prompt tokens of a request body; None where the server cannot count."""
+        return await self._desk.count_tokens(body) if self._asks else None
+
     def room_after_refusal(self, limit: int, prompt: int, wanted: int) -> Room:
         """Return the room where the server itself said its context is `limit` and the prompt `prompt` tokens."""
         return self._beside(prompt, limit, wanted)

@@ -16,6 +16,7 @@ from soak.facts import CONVERSATION_ENDED, ConversationEnd, ConversationKey, Eve
 from soak.plan import Conversation, seed_for
 from soak.replay.arm import Arm
 from soak.replay.asked import Asked
+from soak.replay.crowd import Crowd
 from soak.replay.ports import Clock, Ledger, Listener
 from soak.replay.switch import Switch
 from soak.replay.turn import Job, TurnRunner
@@ -34,7 +35,7 @@ class Stage:
     What all conversations of a sitting share.
 
     `done`, `over`: turns and conversations that earlier sittings completed; `past` reads such a turn again. `after` is
-    told each end of a turn.
+    told each end of a turn. `crowd` knows who waits for whom.
     """
 
     arms: Mapping[str, Arm]
@@ -49,6 +50,7 @@ class Stage:
     over: frozenset[ConversationKey]
     past: Callable[[TurnKey], PastTurn | None]
     after: Callable[[Record], None]
+    crowd: Crowd
 
 
 class Floor:
@@ -79,6 +81,31 @@ class Floor:
     async def unless_draining(self, wait: Awaitable[object]) -> bool:
         """Await `wait`, cancelling it when draining begins; return whether it came to its end."""
         return await self._stage.switch.unless_draining(wait)
+
+    async def turn_begins(self) -> bool:
+        """Wait while the load pauses; False if the run drains first. Else `turn_ends` must follow, whatever happens."""
+        return await self._stage.crowd.turn_begins()
+
+    def turn_ends(self) -> None:
+        """The turn that has begun is over on every arm."""
+        self._stage.crowd.turn_ends()
+
+    async def together(self, arm: str) -> None:
+        """Wait for the turns that this arm is to be sent at the same moment."""
+        await self._stage.crowd.together(arm)
+
+    @property
+    def block_tokens(self) -> int | None:
+        """The block of the first arm's cache, as far as it is known."""
+        return self._first.block_tokens
+
+    async def length(self, asked: Asked) -> int | None:
+        """Return the tokens of a prompt, as the first arm counts them; None where it cannot."""
+        return await self._stage.runner.length(self._first, asked, self.conversation.salt)
+
+    @property
+    def _first(self) -> Arm:
+        return next(iter(self._stage.arms.values()))
 
     def key(self, arm: str, turn: int) -> TurnKey:
         """Return the name of a turn of this conversation."""

@@ -6,7 +6,7 @@ from soak.facts import Record
 
 
 class Tally:
-    """Counts ends as they come; `skipped` and `indeterminate` stand beside the five classes."""
+    """Counts ends as they come; `skipped` and `indeterminate` stand beside the five classes, and so does `aborted`."""
 
     def __init__(self) -> None:
         self.by_arm: dict[str, Counter[str]] = {}

@@ -1,8 +1,8 @@
 """
 One turn on one arm: fit it, record its start, send it, judge it as it streams, record its end.
 
-Every start has exactly one end: finished (whatever the server did), skipped (it does not fit), or indeterminate
-(we ourselves were stopped, or nothing could be sent).
+Every start has exactly one end: finished (whatever the server did), skipped (it does not fit), aborted (the plan has
+us close its stream), or indeterminate (we ourselves were stopped, or nothing could be sent).
 """
 
 import asyncio
@@ -77,13 +77,13 @@ class TurnRunner:
             return None
         room = await arm.meter.room(
             job.asked.digest,
-            lambda: self._body(arm, job, salt=None),
+            lambda: self._body(arm, job.asked, seed=job.seed, salt=None),
             self._scenario.sampling.max_tokens,
             salted=job.salt is not None,
         )
         if room.skip is not None:
             return self._end(Record(key=job.key, outcome="skipped", at=self._clock.wall(), reason=room.skip))
-        body = self._body(arm, job, salt=job.salt)
+        body = self._body(arm, job.asked, seed=job.seed, salt=job.salt)
         self._record_start(job, _sized(body, room))
         try:
             record = await self._sent(arm, job, body, room)
@@ -96,6 +96,10 @@ class TurnRunner:
         if record.observation is not None and record.observation.ending in _SUSPICIOUS:
             await arm.gate.suspect()
         return record
+
+    async def length(self, arm: Arm, asked: Asked, salt: str | None) -> int | None:
+        """Return the tokens of a prompt as this arm would be sent it; None where its server cannot count."""
+        return await arm.meter.length(self._body(arm, asked, seed=None, salt=salt))
 
     async def _sent(self, arm: Arm, job: Job, body: dict[str, Any], room: Room) -> Record:
         exchange, judge = await self._exchange(arm, job, body, room)
@@ -115,8 +119,15 @@ class TurnRunner:
         return await self._finished(job, exchange, judge)
 
     async def _finished(self, job: Job, exchange: Exchange, judge: TurnJudge) -> Record:
-        """Judge the whole answer and record it, with the stream's bytes as proof unless it is ok."""
+        """
+        Judge the whole answer and record it, with the stream's bytes as proof unless it is ok.
+
+        A turn that the plan marks to be closed by us is no evidence, however it ended, and gets no class: those that
+        were closed would have been the longest. Another conversation's word in it is proof all the same.
+        """
         judgement = await self._judged(job, judge, exchange)
+        if job.asked.abort_after is not None and not _is_contaminated(judgement):
+            return self._end(_aborted(job, exchange.observation, self._clock.wall()))
         record = Record(
             key=job.key,
             outcome="finished",
@@ -156,8 +167,12 @@ class TurnRunner:
             max_tokens=room.max_tokens,
             clamped=room.clamped,
         )
+        abort = _Abort(job.asked.abort_after)
         async with arm.around():
-            exchange = await arm.client.exchange(request, self._sink(job, judge))
+            exchange = await arm.client.exchange(request, self._sink(job, judge, abort))
+        if abort.closed and exchange.observation.ending == "cut":
+            ours = msgspec.structs.replace(exchange.observation, ending="aborted")
+            exchange = msgspec.structs.replace(exchange, observation=ours)
         if before is not None:
             attempts = before.observation.attempts + exchange.observation.attempts
             exchange = msgspec.structs.replace(
@@ -165,10 +180,11 @@ class TurnRunner:
             )
         return exchange, judge
 
-    def _sink(self, job: Job, judge: TurnJudge) -> Callable[[Chunk], bool]:
+    def _sink(self, job: Job, judge: TurnJudge, abort: "_Abort") -> Callable[[Chunk], bool]:
         """
         Return what looks at each chunk. By default a looping stream is let run, for a soak shows what the server does;
-        while the run drains it is closed, since its class is certain and waiting for its end tells nothing more.
+        while the run drains it is closed, since its class is certain and waiting for its end tells nothing more. A
+        stream that the plan marks is closed where it says.
         """
         looping = crashed = False
         now = self._clock.now
@@ -182,19 +198,20 @@ class TurnRunner:
             if signal is not None:
                 looping = looping or signal.certain
                 self._listener.signal(job.key, signal)
-            return looping and (self._scenario.on_loop == "cut" or self._switch.draining)
+            cut = looping and (self._scenario.on_loop == "cut" or self._switch.draining)
+            return abort.take(chunk) or cut
 
         return sink
 
-    def _body(self, arm: Arm, job: Job, *, salt: str | None) -> dict[str, Any]:
+    def _body(self, arm: Arm, asked: Asked, *, seed: int | None, salt: str | None) -> dict[str, Any]:
         return compose(
-            job.asked.messages,
-            job.asked.tools,
+            asked.messages,
+            asked.tools,
             mode=arm.tool_mode,
             model=arm.capabilities.model,
             sampling=self._scenario.sampling,
             max_tokens=self._scenario.sampling.max_tokens,
-            seed=job.seed,
+            seed=seed,
             salt=salt,
             capabilities=arm.capabilities,
             logprobs=self._scenario.logprobs,
@@ -209,6 +226,7 @@ class TurnRunner:
             reference_tokens=job.asked.answer_tokens,
             max_tokens=room.max_tokens,
             tool_mode=arm.tool_mode,
+            canary=job.asked.canary,
         )
 
     def _context_refusal(self, exchange: Exchange) -> tuple[int, int] | None:
@@ -243,6 +261,37 @@ class TurnRunner:
         self._ledger.finish(record, raw)
         self._listener.ended(record)
         return record
+
+
+class _Abort:
+    """Counts the characters of one answer, and says when the plan has it closed (`after` None: never)."""
+
+    def __init__(self, after: int | None) -> None:
+        self._left = after
+        self.closed = False
+
+    def take(self, chunk: Chunk) -> bool:
+        """Take the next chunk; return whether the stream is to be closed now."""
+        if self._left is None:
+            return False
+        calls = sum(len(call.arguments or "") for call in chunk.tool_calls)
+        self._left -= len(chunk.content) + len(chunk.reasoning) + calls
+        self.closed = self._left <= 0
+        return self.closed
+
+
+def _aborted(job: Job, observation: Observation, at: float) -> Record:
+    """Return the end of a turn that the plan marks to be closed by us."""
+    after = job.asked.abort_after
+    if observation.ending == "aborted":
+        reason = f"closed by us after {after} characters, as planned"
+    else:
+        reason = f"to be closed by us after {after} characters; it ended before ({observation.ending})"
+    return Record(key=job.key, outcome="aborted", at=at, observation=observation, reason=reason)
+
+
+def _is_contaminated(judgement: Judgement | None) -> bool:
+    return judgement is not None and any(finding.kind == "contamination" for finding in judgement.findings)
 
 
 def _size(observation: Observation) -> int:

@@ -281,7 +281,8 @@ def _survival_figures(comparison: Comparison) -> list[Figure]:
 def _run_counts(arms: Sequence[ReportArm]) -> Section:
     rows = [
         [name, *(cell for arm in arms for cell in _counted(arm.summary, name))]
-        for name in ("ok", *bands.FAILURES, "skipped", "indeterminate")
+        for name in ("ok", *bands.FAILURES, "skipped", "indeterminate", "aborted")
+        if name != "aborted" or any(arm.summary.turns.aborted for arm in arms)
     ]
     header = [
         "class",
@@ -313,6 +314,8 @@ def _invalid(arm: ReportArm) -> list[str]:
 
 
 def _counted(summary: ArmSummary, name: str) -> tuple[str, str, str]:
+    if name == "aborted":  # as planned: its share says nothing of the server
+        return count(summary.turns.aborted), "", ""
     bound = "" if name == "ok" else share(summary.rate_upper95.get(name))
     return count(getattr(summary.turns, name)), share(summary.rate.get(name)), bound
 

@@ -28,6 +28,8 @@ def terminal_plan(outline: PlanOutline) -> str:
         lines.append(
             "  live replay: a conversation ends when its task does; turns are upper bounds, prompts those of the record"
         )
+    if outline.shapes is not None:
+        lines += [f"  {line}" for line in outline.shapes.said]
     depth = [
         [name, count(of.p50), count(of.p90), count(of.max)]
         for name, of in (("characters", outline.depth_characters), ("tokens, about", outline.depth_tokens))

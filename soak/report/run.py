@@ -62,7 +62,7 @@ def _classes(arms: Mapping[str, ArmSummary], style: Style) -> list[str]:
         header += [one_line(name, 30) if len(arms) > 1 else "turns", "of finished", "95 % below", "turn time"]
     rows = [[class_, *(cell for arm in arms.values() for cell in _class_cells(arm, class_))] for class_ in CLASSES]
     rows.append(["finished", *(cell for arm in arms.values() for cell in _finished_cells(arm))])
-    for what in ("skipped", "indeterminate", "not_reached"):
+    for what in ("skipped", "indeterminate", "aborted", "not_reached"):
         if any(getattr(arm.turns, what) for arm in arms.values()):
             rows.append(
                 [what, *(cell for arm in arms.values() for cell in (count(getattr(arm.turns, what)), "", "", ""))]

@@ -24,8 +24,8 @@ def terminal_turn_list(
     """
     Return the turns of a run by class, the worst class first and in it the longest answers first.
 
-    At most `per_class` turns of a class are listed, the others counted; so are skipped and indeterminate turns, with
-    their reasons.
+    At most `per_class` turns of a class are listed, the others counted; so are skipped, indeterminate and aborted
+    turns, with their reasons.
     """
     style = Style(colour)
     groups: dict[str, list[Record]] = defaultdict(list)
@@ -33,7 +33,7 @@ def terminal_turn_list(
         judged = record.outcome == "finished" and record.judgement is not None
         groups[record.judgement.class_ if judged and record.judgement else record.outcome].append(record)
     lines: list[str] = []
-    for name in (*_WORST_FIRST, "skipped", "indeterminate"):
+    for name in (*_WORST_FIRST, "skipped", "indeterminate", "aborted"):
         if groups[name]:
             lines += [*_group(name, groups[name], width, style, per_class), ""]
     return "\n".join(lines[:-1] or ["no turns yet"])

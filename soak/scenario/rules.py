@@ -11,6 +11,8 @@ from soak.scenario.thresholds import threshold_problem
 
 Section = TypeVar("Section")
 
+_SHAPES = ("overlap", "staggered", "abort", "pressure", "idle_gaps")
+
 # What soak itself puts into a request body: an extra that replaces one of these would change what is measured.
 RESERVED_IN_BODY = frozenset(
     {
@@ -43,6 +45,8 @@ def cross_field_problems(value: dict[str, Any], known_classify: Collection[str] 
     """Return the problems that need more than one field to be seen, in a scenario's plain values."""
     problems = [
         *_checked(value, "load", Load, _load),
+        *_checked(value, "load", Load, _shapes),
+        *_recorded_only(value),
         *_checked(value, "think_time", ThinkTime, _think_time),
         *_checked(value, "deadlines", Deadlines, _deadlines),
         *_thresholds(value.get("thresholds")),
@@ -88,6 +92,41 @@ def _load(load: Load) -> Iterator[Problem]:
     for name in ("from_in_flight", "over_s"):
         if getattr(load, name) is not None:
             yield Problem(("load", name), f"belongs to shape ramp, but the shape is {load.shape}")
+
+
+def _shapes(load: Load) -> Iterator[Problem]:
+    """What the shapes ask of the conversations in flight, and of themselves."""
+    for name, wanted in (
+        ("overlap", load.overlap.siblings if load.overlap else 0),
+        ("staggered", load.staggered.together if load.staggered else 0),
+    ):
+        if wanted > load.in_flight:
+            text = f"needs in_flight of at least {wanted}, which is {load.in_flight}: they would wait for each other"
+            yield Problem(("load", name), text)
+    if load.abort is not None and load.abort.min_chars > load.abort.max_chars:
+        text = f"must be at most max_chars ({load.abort.max_chars}), is {load.abort.min_chars}"
+        yield Problem(("load", "abort", "min_chars"), text)
+    if load.idle_gaps is not None and load.idle_gaps.min_s > load.idle_gaps.max_s:
+        text = f"must be at most max_s ({load.idle_gaps.max_s:g}), is {load.idle_gaps.min_s:g}"
+        yield Problem(("load", "idle_gaps", "min_s"), text)
+    if load.pressure is not None and load.shape != "closed":
+        yield Problem(("load", "pressure"), f"belongs to shape closed, but the shape is {load.shape}")
+    if load.pressure is not None and load.pressure.cap <= load.in_flight:
+        text = f"must be above in_flight ({load.in_flight}), where it begins; is {load.pressure.cap}"
+        yield Problem(("load", "pressure", "cap"), text)
+
+
+def _recorded_only(value: dict[str, Any]) -> Iterator[Problem]:
+    """Yield what is planned of turns that are made at run time only."""
+    mode, load = value.get("replay", "recorded"), value.get("load")
+    if mode == "recorded":
+        return
+    text = f"needs turns that are planned beforehand: leave it out, or say replay: recorded (it is {mode})"
+    for name in _SHAPES:
+        if isinstance(load, dict) and load.get(name) is not None:
+            yield Problem(("load", name), text)
+    if value.get("canaries") is True:
+        yield Problem(("canaries",), text)
 
 
 def _think_time(think: ThinkTime) -> Iterator[Problem]:

@@ -154,8 +154,8 @@ ARM = _shape(
         ranges=(
             (
                 r"rate(_upper95)?\..*|prefix_cache\.hit_rate|conversations\.loop_rate"
-                r"|tasks\.resolved_(rate|ci95\..*)|speculation\.(acceptance_rate|per_position\..*)"
-                r"|evidence\.(.*\.)?(acceptance_rate|exact|early|late)",
+                r"|tasks\.resolved_(rate|ci95\..*)|canaries\.recall_(rate|ci95\..*)"
+                r"|speculation\.(acceptance_rate|per_position\..*)|evidence\.(.*\.)?(acceptance_rate|exact|early|late)",
                 True,
                 0,
                 1,

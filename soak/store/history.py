@@ -93,7 +93,7 @@ class History:
         return self._facts("ends", Record)
 
     def final(self) -> dict[TurnKey, Record]:
-        """Return for each turn its last word: finished or skipped if it came to that, else its last indeterminate."""
+        """Return for each turn its last word: a final end if it came to that, else its last indeterminate."""
         final: dict[TurnKey, Record] = {}
         for record in self.records():
             known = final.get(record.key)
@@ -112,7 +112,7 @@ class History:
         return self._facts("ends", RecordOutline)
 
     def done(self) -> set[TurnKey]:
-        """Return the turns that are finished or skipped: what a resumed run need not do."""
+        """Return the turns that are finished, skipped or aborted: what a resumed run need not do."""
         return self._ask(_done)
 
     def starts(self) -> Iterator[Started]:
@@ -139,8 +139,8 @@ class History:
         return self._fact(rows[0][0], Started) if rows else None
 
     def final_of(self, key: TurnKey) -> Record | None:
-        """Return how the turn was finished or skipped; None if it has not come to that."""
-        rows = self._rows(f"SELECT body FROM ends {_OF_KEY} AND outcome IN ('finished', 'skipped')", *key_values(key))
+        """Return how the turn was finished, skipped or aborted; None if it has not come to that."""
+        rows = self._rows(f"SELECT body FROM ends {_OF_KEY} AND outcome != 'indeterminate'", *key_values(key))
         return self._fact(rows[0][0], Record) if rows else None
 
     def raw(self, key: TurnKey) -> bytes | None:
@@ -260,7 +260,7 @@ def _start_counts(connection: sqlite3.Connection) -> dict[TurnKey, int]:
 
 
 def _done(connection: sqlite3.Connection) -> set[TurnKey]:
-    rows = connection.execute(f"SELECT {KEY} FROM ends WHERE outcome IN ('finished', 'skipped')")
+    rows = connection.execute(f"SELECT {KEY} FROM ends WHERE outcome != 'indeterminate'")
     return {_key(row) for row in rows}
 
 

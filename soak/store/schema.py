@@ -12,7 +12,7 @@ so that any SQLite tool can read them. `seq` counts up in the order of writing.
     starts    seq, KEY, start, body a facts.Started, written before anything is sent; one per (key, start)
     ends      seq, KEY, start, outcome, body
                                     a facts.Record: the end of that start (NULL: a turn skipped before any start).
-                                    One end per start; one `finished` or `skipped` per key
+                                    One end per start; one `finished`, `skipped` or `aborted` per key
     raw       end, body             the bytes of the answer's stream as received, zlib; `end` is ends.seq
     samples   seq, arm, body        a facts.EngineSample
     events    seq, body             a facts.Event
@@ -49,7 +49,7 @@ CREATE TABLE starts (seq INTEGER PRIMARY KEY, {_KEY_COLUMNS}, start INTEGER NOT 
                      UNIQUE ({KEY}, start));
 CREATE TABLE ends (seq INTEGER PRIMARY KEY, {_KEY_COLUMNS}, start INTEGER, outcome TEXT NOT NULL, body TEXT NOT NULL,
                    UNIQUE ({KEY}, start));
-CREATE UNIQUE INDEX one_final_end ON ends ({KEY}) WHERE outcome IN ('finished', 'skipped');
+CREATE UNIQUE INDEX one_final_end ON ends ({KEY}) WHERE outcome != 'indeterminate';
 CREATE TABLE raw (end INTEGER PRIMARY KEY, body BLOB NOT NULL);
 CREATE TABLE samples (seq INTEGER PRIMARY KEY, arm TEXT NOT NULL, body TEXT NOT NULL);
 CREATE TABLE events (seq INTEGER PRIMARY KEY, body TEXT NOT NULL);

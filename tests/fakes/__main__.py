@@ -8,6 +8,7 @@ from pathlib import Path
 import uvloop
 
 from fakes.answers import Style
+from fakes.canaries import Leaking
 from fakes.engine import FakeEngine
 from fakes.following import WAYS, Following, lines_of, mixed_ways
 from fakes.policy import DEFAULT_RATES, Policy, pre_encoded, seeded_policy
@@ -38,6 +39,9 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--corrupt-every", type=int, default=0, help="every n-th request is found to hold NaN")
     parser.add_argument("--tells-drafts", action="store_true", help="answers tell their own drafts")
     parser.add_argument("--no-native-tools", action="store_true")
+    parser.add_argument("--preempts-above", type=int, help="preempt where a request comes on top of this many")
+    parser.add_argument("--leak", type=float, help="share of answers with another conversation's secret word")
+    parser.add_argument("--recall", type=float, help="share of questions for the own word that are answered with it")
     parser.add_argument("--no-token-ids", action="store_true")
     parser.add_argument("--key", help="the API key asked for")
     parser.add_argument("--tasks", type=Path, help="solve the tasks of this file for whichever agent asks")
@@ -76,6 +80,13 @@ def policy_of(args: argparse.Namespace) -> Policy:
         return Following(lines, mixed_ways(lines, names, args.astray_at), gap_s=args.first_chunk_s)
     if args.burst:
         return pre_encoded(args.burst, args.gap_s)
+    plain = _plain_policy(args)
+    if args.leak is None and args.recall is None:
+        return plain
+    return Leaking(plain, share=args.leak or 0.0, recall=1.0 if args.recall is None else args.recall)
+
+
+def _plain_policy(args: argparse.Namespace) -> Policy:
     paces = {"first_chunk_s": args.first_chunk_s, "gap_s": args.gap_s, "answer_tokens": args.answer_tokens}
     return seeded_policy(args.seed, rates_of(args.rates), **paces)
 
@@ -97,6 +108,7 @@ async def main() -> None:
         preempt_every=args.preempt_every,
         corrupt_every=args.corrupt_every,
         tells_drafts=args.tells_drafts,
+        preempts_above=args.preempts_above,
     )
     style = replace(Style(), tokens_per_chunk=args.tokens_per_chunk)
     server = FakeServer(

@@ -24,6 +24,7 @@ class FakeEngine:
     `full_in_loops`: all drafts are accepted while an answer loops. `refused_from`: none is for prompts of that many
     tokens and more. `preempt_every`, `corrupt_every`: every n-th request is preempted as it begins, or found to hold
     NaN as it ends (0: never, and NaN are not counted at all). `tells_drafts`: answers tell their own drafts.
+    `preempts_above`: a request that comes while so many are running counts as a preemption.
     """
 
     model: str = "fake-model"
@@ -40,6 +41,7 @@ class FakeEngine:
     more_models: tuple[str, ...] = ()
     num_speculative_tokens: int = 3
     stale_from: int | None = None
+    preempts_above: int | None = None
     started_at: float = 0.0
     running: int = 0
     prompt_tokens: int = 0
@@ -92,6 +94,8 @@ class FakeEngine:
         self.prompt_tokens += total
         self.admitted += 1
         self.preemptions += self.preempt_every > 0 and self.admitted % self.preempt_every == 0
+        if self.preempts_above is not None and self.running >= self.preempts_above:
+            self.preemptions += 1
         if self.prefix_cache != "off":
             self.queries += total
             self.hits += cached

@@ -286,7 +286,8 @@ def ends_of(folder: Path) -> dict[str, list[tuple[str, int, int, str]]]:
     """Return the turn keys of all ends in the history by outcome, one for each row."""
     with closing(sqlite3.connect(folder / "history.sqlite")) as history:
         rows = history.execute("SELECT outcome, episode, turn, pass, arm FROM ends").fetchall()
-    ends: dict[str, list[tuple[str, int, int, str]]] = {"finished": [], "skipped": [], "indeterminate": []}
+    kinds = ("finished", "skipped", "indeterminate", "aborted")
+    ends: dict[str, list[tuple[str, int, int, str]]] = {kind: [] for kind in kinds}
     for outcome, *key in rows:
         ends[outcome].append(tuple(key))  # type: ignore[arg-type]
     return ends

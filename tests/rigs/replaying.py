@@ -46,7 +46,7 @@ from soak.facts import (
     make_episode,
 )
 from soak.plan import make_plan
-from soak.replay import Arm, Live, Replay, Switch, TurnRunner
+from soak.replay import Arm, Live, PressureGauge, Replay, Switch, TurnRunner
 from soak.store import HistoryWriter, RunFolder, close_open_starts
 
 Servers = dict[str, FakeServer]
@@ -234,7 +234,7 @@ class Rig:
         writer.flush()
         past = stack.enter_context(self._open().history())
         done, starts, used_s = frozenset(past.done()), past.start_counts(), past.active_s()
-        live = self.scenario.replay == "live"
+        live, load = self.scenario.replay == "live", self.scenario.load
         return Replay(
             plan=self.plan,
             arms={name: await self._arm(stack, name, server) for name, server in servers.items()},
@@ -251,6 +251,7 @@ class Rig:
             past=lambda key: past_turn(past, key),
             used_s=used_s,
             stop_if=stop_if,
+            pressure=PressureGauge(load, load.pressure, self.arms) if load.pressure else None,
         )
 
     def _runner(self, writer: HistoryWriter) -> TurnRunner:

@@ -36,7 +36,7 @@ def test_minimal_scenario_takes_the_defaults(tmp_path: Path) -> None:
     assert scenario.load.in_flight == 8
 
 
-@pytest.mark.parametrize("name", ["swe_agent", "fix_pr", "burn_in", "smoke"])
+@pytest.mark.parametrize("name", ["swe_agent", "fix_pr", "burn_in", "smoke", "cache_stress", "canaries"])
 def test_shipped_scenario_loads_and_opens_with_question_and_time(name: str) -> None:
     """Each shipped scenario is valid, says its question and time first, and is found by name."""
     path = REPOSITORY / "scenarios" / f"{name}.yaml"
