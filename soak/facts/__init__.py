@@ -62,6 +62,16 @@ from soak.facts.history import Event, Record, RecordOutline, Started
 from soak.facts.key import TurnKey
 from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest
 from soak.facts.observation import Attempt, Ending, Logprob, Observation, ObservationOutline, Usage
+from soak.facts.rescoring import (
+    NO_TOKEN,
+    RESCORING_SCHEMA,
+    Mark,
+    RescoredOutput,
+    RescoringCard,
+    SamplingLaw,
+    rescored_output,
+    sampling_law,
+)
 from soak.facts.sample import EngineSample
 from soak.facts.scenario import (
     CARRIED_ON,
@@ -115,7 +125,9 @@ __all__ = [
     "COMPARATORS",
     "CONVERSATION_ENDED",
     "EPISODE_SCHEMA",
+    "NO_TOKEN",
     "REPOSITORY_SCHEMA",
+    "RESCORING_SCHEMA",
     "TASK_SCHEMA",
     "VLLM_REPOSITORY",
     "Agent",
@@ -167,6 +179,7 @@ __all__ = [
     "LoopSeen",
     "Makespan",
     "Manifest",
+    "Mark",
     "Message",
     "NamedBuild",
     "Needed",
@@ -181,8 +194,11 @@ __all__ = [
     "Rate",
     "Record",
     "RecordOutline",
+    "RescoredOutput",
+    "RescoringCard",
     "Retries",
     "Sampling",
+    "SamplingLaw",
     "Sandbox",
     "Scenario",
     "Signal",
@@ -227,6 +243,8 @@ __all__ = [
     "holds",
     "make_episode",
     "measured",
+    "rescored_output",
+    "sampling_law",
     "seen",
     "text_of",
 ]
