@@ -60,6 +60,16 @@ from soak.facts.finding import (
 )
 from soak.facts.history import Event, Record, RecordOutline, Started
 from soak.facts.key import TurnKey
+from soak.facts.lossless import (
+    EvidenceCurve,
+    LeftOut,
+    LosslessBounds,
+    LosslessOnset,
+    LosslessResult,
+    LosslessTest,
+    LosslessToken,
+    LosslessVerdict,
+)
 from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest
 from soak.facts.observation import Attempt, Ending, Logprob, Observation, ObservationOutline, Usage
 from soak.facts.rescoring import (
@@ -167,16 +177,24 @@ __all__ = [
     "Event",
     "Events",
     "Evidence",
+    "EvidenceCurve",
     "Expect",
     "Finding",
     "Gate",
     "Goodput",
     "Judgement",
     "LatencyComparison",
+    "LeftOut",
     "Live",
     "Load",
     "Logprob",
     "LoopSeen",
+    "LosslessBounds",
+    "LosslessOnset",
+    "LosslessResult",
+    "LosslessTest",
+    "LosslessToken",
+    "LosslessVerdict",
     "Makespan",
     "Manifest",
     "Mark",

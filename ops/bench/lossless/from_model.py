@@ -4,8 +4,8 @@ Next-token distributions of a real model over the agent conversations of a corpu
     PYTHON ops/bench/lossless/from_model.py MODEL_DIR [--corpus transcripts/swe_agent] [--out pool.npz]
 
 PYTHON is one with torch, transformers and numpy, such as that of an embedded build; soak is not needed. Each episode of
-the corpus gives as many stretches of consecutive positions as it takes, at seeded places, each behind 512 tokens of what
-stands before it. The model runs in float32.
+the corpus gives as many stretches of consecutive positions as it takes, at seeded places, each behind 512 tokens of
+what stands before it. The model runs in float32.
 
 The file (numpy archive), one row per position:
 
