@@ -12,9 +12,10 @@ multiplies all logits: 1.8 brings the small model to the mean entropy of a large
 
 How a token is drawn: a place of the pool; the target's logits there are the reference's plus noise of N(0, σ²) for each
 token (σ = 0.05 unless said otherwise: what number formats and kernels do); temperature, top_k, top_p; the fault. The
-draft model's logits are the target's plus N(0, 1.5²). A fault that happens once in n tokens happens to each by itself. Each
-case draws 180,000 tokens once; runs are drawn from them with replacement and judged by the code soak runs by. A run of
-each length is looked at once, and detection is at the first of the lengths at which it deviates.
+draft model's logits are the target's plus N(0, 1.5²). A fault that happens once in n tokens happens to each by itself.
+For each case 48,000 healthy and 48,000 faulty tokens are drawn and scored once by the code soak runs by; runs are drawn
+from them with replacement, mixed as the fault's share says, and judged. A run of each length is looked at once, and
+detection is at the first of the lengths at which it deviates.
 """
 
 import argparse
@@ -44,8 +45,9 @@ HERE = Path(__file__).parent
 PAGE = HERE.parents[1] / "soak" / "stats" / "lossless" / "README.md"
 LENGTHS = (100, 200, 300, 500, 700, 1000, 1500, 2000, 3000, 5000, 7000, 10_000, 15_000, 20_000, 30_000)
 SHOWN = (1000, 3000, 10_000, 30_000)
-BANK = 180_000
+BANK = 48_000
 DRAFT = 1.5
+NOISE = 0.05
 BARS = Bars()
 
 
@@ -184,7 +186,7 @@ def drawn(masses: np.ndarray, places: np.ndarray, random: np.random.Generator) -
     return (sums[places] < random.random(len(places))[:, None]).sum(axis=1)
 
 
-# Faults: each returns the cells drawn at the places
+# Faults: what is drawn instead, and how often
 
 
 class Draw(NamedTuple):
@@ -200,23 +202,16 @@ class Draw(NamedTuple):
     random: np.random.Generator
 
 
-Fault = Callable[[Draw], np.ndarray]
+class Fault(NamedTuple):
+    """Which share of the tokens is drawn wrongly, and how: `draw` returns a cell for each place."""
+
+    share: float
+    draw: Callable[[Draw], np.ndarray]
 
 
 def healthy(d: Draw) -> np.ndarray:
     """Draw what the target should."""
-    if d.setting.law.temperature == 0:
-        return d.logs[d.places].argmax(axis=1)
     return drawn(d.masses, d.places, d.random)
-
-
-def mixed(share: float, other: Callable[[Draw], np.ndarray]) -> Fault:
-    """Draw by `other` with a chance of `share`."""
-
-    def fault(d: Draw) -> np.ndarray:
-        return np.where(d.random.random(len(d.places)) < share, other(d), healthy(d))
-
-    return fault
 
 
 def even(d: Draw) -> np.ndarray:
@@ -226,26 +221,23 @@ def even(d: Draw) -> np.ndarray:
 
 
 def before(d: Draw) -> np.ndarray:
-    """Draw from the place before, where it is known (its 20 most probable tokens); else evenly among those here."""
-    rank = drawn(d.masses[:, : d.pool.ranks.shape[1]][d.places - 1], np.arange(len(d.places)), d.random)
-    there = d.pool.ranks[d.places, np.minimum(rank, d.pool.ranks.shape[1] - 1)]
-    edges = np.cumsum(cells(d.pool))
-    return np.where(d.pool.follows[d.places], np.searchsorted(edges, there, side="right"), healthy(d))
+    """Draw from the law of the place before (its 20 most probable tokens); where none is known, as one should."""
+    known = d.pool.ranks.shape[1]
+    rank = drawn(d.masses[:, :known], d.places - 1, d.random)
+    there = d.pool.ranks[d.places, np.minimum(rank, known - 1)]
+    cell = np.searchsorted(np.cumsum(cells(d.pool)), there, side="right")
+    return np.where(d.pool.follows[d.places], cell, healthy(d))
 
 
-def changed(**settings: float) -> Fault:
-    """Draw with other settings; a temperature is multiplied."""
+def changed(temperature: float = 1.0, top_p: float | None = None) -> Callable[[Draw], np.ndarray]:
+    """Draw at so many times the temperature, or with another top_p."""
 
-    def fault(d: Draw) -> np.ndarray:
+    def draw(d: Draw) -> np.ndarray:
         law = d.setting.law
-        other = SamplingLaw(
-            temperature=law.temperature * settings.get("temperature", 1.0),
-            top_p=settings.get("top_p", law.top_p),
-            top_k=law.top_k,
-        )
+        other = SamplingLaw(temperature=law.temperature * temperature, top_p=top_p or law.top_p, top_k=law.top_k)
         return drawn(truncated(d.pool, d.logs, other), d.places, d.random)
 
-    return fault
+    return draw
 
 
 def lenient(d: Draw) -> np.ndarray:
@@ -269,20 +261,21 @@ def resampled(d: Draw) -> np.ndarray:
     return drawn(common + (1 - common.sum(axis=1, keepdims=True)) * d.masses, d.places, d.random)
 
 
-FAULTS: dict[str, Fault] = {
-    "(a) wrong token, 1 in 1,000": mixed(0.001, even),
-    "(b) law of the place before, 1 in 1,000": mixed(0.001, before),
-    "(c) top_p ignored": changed(top_p=1.0),
-    "(d) temperature 1.1 instead of 1": changed(temperature=1.1),
-    "(d) temperature 0.9 instead of 1": changed(temperature=0.9),
-    "(e) one-hot draft taken where p ≥ 0.3": lenient,
-    "(f) sampled draft unchecked, 20 %": mixed(0.2, from_draft),
-    "(f) sampled draft unchecked, 5 %": mixed(0.05, from_draft),
-    "(g) one-hot draft unchecked, 20 %": mixed(0.2, one_hot),
-    "one-hot draft unchecked, 5 %": mixed(0.05, one_hot),
-    "one-hot draft unchecked, 1 %": mixed(0.01, one_hot),
-    "residual bug: resampled from p": resampled,
-    "wrong token, 1 in 10,000": mixed(0.0001, even),
+NONE = Fault(0.0, healthy)
+FAULTS = {
+    "(a) wrong token, 1 in 1,000": Fault(0.001, even),
+    "(b) law of the place before, 1 in 1,000": Fault(0.001, before),
+    "(c) top_p ignored": Fault(1, changed(top_p=1.0)),
+    "(d) temperature 1.1 times as high": Fault(1, changed(temperature=1.1)),
+    "(d) temperature 0.9 times as high": Fault(1, changed(temperature=0.9)),
+    "(e) one-hot draft taken where p ≥ 0.3": Fault(1, lenient),
+    "(f) sampled draft unchecked, 20 %": Fault(0.2, from_draft),
+    "(f) sampled draft unchecked, 5 %": Fault(0.05, from_draft),
+    "(g) one-hot draft unchecked, 20 %": Fault(0.2, one_hot),
+    "one-hot draft unchecked, 5 %": Fault(0.05, one_hot),
+    "one-hot draft unchecked, 1 %": Fault(0.01, one_hot),
+    "residual bug: resampled from p": Fault(1, resampled),
+    "wrong token, 1 in 10,000": Fault(0.0001, even),
 }
 GREEDY = ("(a) wrong token, 1 in 1,000", "(b) law of the place before, 1 in 1,000")
 
@@ -290,25 +283,23 @@ GREEDY = ("(a) wrong token, 1 in 1,000", "(b) law of the place before, 1 in 1,00
 # From cells to rows
 
 
-def bank(pool: Pool, setting: Setting, fault: Fault, noise: float, name: str) -> Scores:
-    """Return the rows of 180,000 tokens drawn with the fault."""
+def bank(pool: Pool, setting: Setting, noise: float, draw: Callable[[Draw], np.ndarray], name: str) -> Scores:
+    """Return the rows of tokens all drawn in one way."""
     random = np.random.default_rng(zlib.crc32(f"{setting.name} {name} {noise}".encode()))
     places = np.repeat(np.arange(len(pool.top)), math.ceil(BANK / len(pool.top)))
-    logs = target_of(pool, noise, random)
-    draft = logs + np.where(cells(pool) == 1, random.normal(0, DRAFT, logs.shape), DRAFT**2 / 2)
-    masses, drafted = np.empty((0, 0)), np.empty((0, 0))
-    if setting.law.temperature > 0:
-        masses, drafted = truncated(pool, logs, setting.law), truncated(pool, draft, setting.law)
+    target = np.random.default_rng(zlib.crc32(f"{setting.name} {noise}".encode()))  # one target for all faults
+    logs = target_of(pool, noise, target)
+    draft = logs + np.where(cells(pool) == 1, target.normal(0, DRAFT, logs.shape), DRAFT**2 / 2)
     first = draft[:, : pool.top.shape[1]].argmax(axis=1)
-    drawing = Draw(
-        pool, setting, logs, logs_as_masses(pool, logs) if not masses.size else masses, drafted, first, places, random
-    )
-    return rows_of(pool, setting, places, fault(drawing), random)
+    laws = [
+        greedy(side) if setting.law.temperature == 0 else truncated(pool, side, setting.law) for side in (logs, draft)
+    ]
+    return rows_of(pool, setting, places, draw(Draw(pool, setting, logs, *laws, first, places, random)), random)
 
 
-def logs_as_masses(pool: Pool, logs: np.ndarray) -> np.ndarray:
-    """Return the untruncated masses: what a fault at T = 0 draws by."""
-    return np.exp(logs) * cells(pool)
+def greedy(logs: np.ndarray) -> np.ndarray:
+    """Return all mass on the most probable cell."""
+    return (np.arange(logs.shape[1]) == logs.argmax(axis=1)[:, None]).astype(float)
 
 
 def rows_of(pool: Pool, setting: Setting, places: np.ndarray, cell: np.ndarray, random: np.random.Generator) -> Scores:
@@ -340,15 +331,19 @@ def rows_of(pool: Pool, setting: Setting, places: np.ndarray, cell: np.ndarray, 
 # Runs
 
 
-def run_of(scores: Scores, size: int, random: np.random.Generator) -> Scores:
-    """Return a run of so many tokens drawn from the bank."""
-    rows = random.integers(0, len(scores.output), size)
-    return Scores(*(column[rows] for column in scores))
+def run_of(sides: tuple[Scores, Scores], share: float, size: int, random: np.random.Generator) -> Scores:
+    """Return a run of so many tokens, a share of them from the second bank."""
+    which = random.random(size) < share
+    rows = random.integers(0, len(sides[0].output), size)
+    return Scores(*(np.where(_as(which, one), two[rows], one[rows]) for one, two in zip(*sides, strict=True)))
 
 
-def detection(scores: Scores, random: np.random.Generator) -> tuple[list[bool], list[str]]:
+def _as(which: np.ndarray, column: np.ndarray) -> np.ndarray:
+    return which[:, None] if column.ndim > 1 else which
+
+
+def detection(run: Scores) -> tuple[list[bool], list[str]]:
     """Return at which lengths a run deviates, looked at once at each, and the tests that say so at the longest."""
-    run = run_of(scores, LENGTHS[-1], random)
     rates = Rates(BARS.outside_rate, BARS.impossible_rate)
     logs = evidence_of(run, rates, BARS)
     alarms, names = [], []
@@ -360,14 +355,21 @@ def detection(scores: Scores, random: np.random.Generator) -> tuple[list[bool], 
     return alarms, names
 
 
-def measured(pool: Pool, setting: Setting, fault: Fault, noise: float, name: str, runs: int) -> dict[str, Any]:
+def measured(
+    pool: Pool, setting: Setting, healthy_rows: Scores, fault: Fault, noise: float, name: str, runs: int
+) -> dict[str, Any]:
     """Return the figures of one case."""
-    scores = bank(pool, setting, fault, noise, name)
+    rows = healthy_rows if fault is NONE else bank(pool, setting, noise, fault.draw, name)
     random = np.random.default_rng(zlib.crc32(f"runs {setting.name} {name} {noise}".encode()))
-    found = [detection(scores, random) for _ in range(runs)]
+    found = [detection(run_of((healthy_rows, rows), fault.share, LENGTHS[-1], random)) for _ in range(runs)]
     alarms = np.array([flags for flags, _ in found])
     first = np.where(alarms.any(axis=1), alarms.argmax(axis=1), len(LENGTHS))
-    names = [name for _, each in found for name in each]
+    names = [test for _, tests in found for test in tests]
+
+    def mean(column: str) -> float:
+        one, two = (float(getattr(side, column).mean()) for side in (healthy_rows, rows))
+        return (1 - fault.share) * one + fault.share * two
+
     return {
         "setting": setting.name,
         "case": name,
@@ -377,10 +379,10 @@ def measured(pool: Pool, setting: Setting, fault: Fault, noise: float, name: str
         "ever": round(float(alarms.any(axis=1).mean()), 4),
         "median_tokens": reached(first, 0.5),
         "tokens_90": reached(first, 0.9),
-        "outside_per_100k": round(1e5 * float(scores.outside.mean()), 1),
-        "impossible_per_100k": round(1e5 * float(scores.impossible.mean()), 1),
-        "mean_shift": round(float(scores.shift.sum() / max(scores.steady.sum(), 1)), 4),
-        "steady": round(float((scores.steady | ~scores.drawn).mean()), 4),
+        "outside_per_100k": round(1e5 * mean("outside"), 1),
+        "impossible_per_100k": round(1e5 * mean("impossible"), 1),
+        "mean_shift": round(mean("shift"), 4),
+        "testable": round(float((healthy_rows.steady | ~healthy_rows.drawn).mean()), 4),
         "tests": {test: round(names.count(test) / runs, 3) for test in sorted(set(names))},
     }
 
@@ -396,9 +398,8 @@ def reached(first: np.ndarray, share: float) -> int | None:
 
 def null(pool: Pool, scale: float) -> list[dict[str, Any]]:
     """Healthy servers with noise: how often a run deviates."""
-    runs = max(20, int(200 * scale))
     return [
-        measured(pool, setting, healthy, noise, "healthy", runs)
+        measured(pool, setting, bank(pool, setting, noise, healthy, "healthy"), NONE, noise, "healthy", runs_of(scale))
         for setting in SETTINGS.values()
         for noise in (0.0, 0.05, 0.1, 0.2)
     ]
@@ -406,51 +407,55 @@ def null(pool: Pool, scale: float) -> list[dict[str, Any]]:
 
 def faults(pool: Pool, scale: float) -> list[dict[str, Any]]:
     """Planted faults: tokens to detection."""
-    runs = max(20, int(200 * scale))
-    return [
-        measured(pool, setting, fault, 0.05, name, runs)
-        for setting in SETTINGS.values()
-        for name, fault in FAULTS.items()
-        if possible(setting, name)
-    ]
+    found = []
+    for setting in SETTINGS.values():
+        rows = bank(pool, setting, NOISE, healthy, "healthy")
+        found += [
+            measured(pool, setting, rows, fault, NOISE, name, runs_of(scale))
+            for name, fault in FAULTS.items()
+            if possible(setting, name)
+        ]
+    return found
+
+
+def runs_of(scale: float) -> int:
+    """Return how many runs are drawn of each case."""
+    return max(10, int(100 * scale))
 
 
 def possible(setting: Setting, name: str) -> bool:
-    """Return whether the fault can be planted under the setting."""
+    """Return whether the fault is planted under the setting: all under the first, the issue's own under most."""
     if setting.law.temperature == 0:
         return name in GREEDY
-    return not (setting.law.top_p >= 1 and "top_p" in name)
+    if setting.law.top_p >= 1 and "top_p" in name:
+        return False
+    return setting is SETTINGS["issue"] or (
+        name.startswith("(") and setting not in (SETTINGS["wide"], SETTINGS["narrow"])
+    )
 
 
 def controlled(pool: Pool, scale: float) -> list[dict[str, Any]]:
     """The test against a control of the same size, in conversations of 400 tokens that only one arm ran."""
-    runs = max(10, int(60 * scale))
-    cases: list[tuple[str, Fault, float]] = [
-        ("healthy", healthy, 0.05),
-        ("healthy", healthy, 0.2),
-        *((name, FAULTS[name], 0.05) for name in ("(g) one-hot draft unchecked, 20 %", "one-hot draft unchecked, 5 %")),
-        ("residual bug: resampled from p", resampled, 0.05),
-    ]
-    setting = SETTINGS["issue"]
-    plain = bank(pool, setting, healthy, 0.05, "control")
-    return [
-        _controlled(plain, bank(pool, setting, fault, noise, name), name, noise, runs) for name, fault, noise in cases
-    ]
+    names = ("(g) one-hot draft unchecked, 20 %", "one-hot draft unchecked, 5 %", "residual bug: resampled from p")
+    cases = [("healthy", NONE, noise) for noise in (NOISE, 0.2)] + [(name, FAULTS[name], NOISE) for name in names]
+    return [_controlled(pool, name, fault, noise, max(10, int(40 * scale))) for name, fault, noise in cases]
 
 
-def _controlled(plain: Scores, scores: Scores, name: str, noise: float, runs: int) -> dict[str, Any]:
-    random = np.random.default_rng(zlib.crc32(f"control {name} {noise}".encode()))
+def _controlled(pool: Pool, name: str, fault: Fault, noise: float, runs: int) -> dict[str, Any]:
+    setting, random = SETTINGS["issue"], np.random.default_rng(zlib.crc32(f"control {name} {noise}".encode()))
+    plain, ours = (bank(pool, setting, level, healthy, "healthy") for level in (NOISE, noise))
+    wrong = bank(pool, setting, noise, fault.draw, name)
     shares = {}
     for size in (10_000, 30_000):
         owner = np.arange(size) // 400
         names = [[f"{arm}{number}" for number in range(int(owner[-1]) + 1)] for arm in "ab"]
         alarms = 0
         for draw in range(runs):
-            arms = [run_of(side, size, random)._replace(output=owner) for side in (scores, plain)]
-            found = contrast(arms[0], arms[1], (names[0], names[1]), BARS, seed=draw)
-            alarms += contrast_test(found, BARS).alarms
+            first = run_of((ours, wrong), fault.share, size, random)._replace(output=owner)
+            second = run_of((plain, plain), 0.0, size, random)._replace(output=owner)
+            alarms += contrast_test(contrast(first, second, (names[0], names[1]), BARS, seed=draw), BARS).alarms
         shares[str(size)] = round(alarms / runs, 3)
-    return {"case": name, "noise": noise, "control_noise": 0.05, "runs": runs, "deviates": shares}
+    return {"case": name, "noise": noise, "control_noise": NOISE, "runs": runs, "deviates": shares}
 
 
 SIMULATIONS: dict[str, Callable[[Pool, float], list[dict[str, Any]]]] = {
@@ -484,7 +489,7 @@ def _null(rows: list[dict[str, Any]]) -> str:
         [
             setting,
             *(_shares(row) for noise in noises for row in rows if (row["setting"], row["noise"]) == (setting, noise)),
-            f"{min(row['steady'] for row in rows if row['setting'] == setting):.0%}",
+            f"{min(row['testable'] for row in rows if row['setting'] == setting):.0%}",
         ]
         for setting in settings
     ]

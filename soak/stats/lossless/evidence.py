@@ -17,7 +17,7 @@ from soak.stats.lossless.scores import Scores
 from soak.stats.rates import upper_bound
 
 SHARES = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1, 0.3)
-_RATE_MAX, _RATES = 0.1, 41
+_RATE_MAX, _RATES = 0.1, 13
 _BLOCK = 32_768
 
 
