@@ -34,7 +34,7 @@ class Bars:
     `impossible_rate`, `outside_rate`: how often numeric noise may bring out such a token.
 
     `impossible_logprob`: a token outside and below 1e-5 is impossible. `floor`: log probabilities are cut off there.
-    `width`: a place where the law is known no better than by a factor of e^0.1 is not used.
+    `error`: a place where probabilities may be off by more than a factor of e^0.05 is not used.
     """
 
     impossible_alpha: float = 0.01
@@ -53,7 +53,7 @@ class Bars:
     outside_rate: float = 1e-4
     impossible_logprob: float = -11.512925464970229
     floor: float = -12.0
-    width: float = 0.1
+    error: float = 0.05
     strata: tuple[float, ...] = (0.3, 0.6, 0.9, 0.99)
     strata_tokens: int = 2000
     strata_variance: float = 50.0

@@ -20,15 +20,15 @@ class Law(NamedTuple):
     The truncated law of n positions with k listed tokens.
 
     `logq`: n × k log probabilities under it, −inf for listed tokens that cannot be drawn. `rest`: n, the probability of
-    drawing a token that is not listed. `lognorm`: what was subtracted from log p / T. `width`: n, the logarithm of how
-    far apart the bounds of the norm are. `peak`: n, the largest probability before truncation. `drawable`: n × k.
+    drawing a token that is not listed. `lognorm`: what was subtracted from log p / T; `error`: n, by how much
+    that may be off at most. `peak`: n, the largest probability before truncation. `drawable`: n × k.
     `total`: n, the largest sum of all weights. `weights`: n × k.
     """
 
     logq: np.ndarray
     rest: np.ndarray
     lognorm: np.ndarray
-    width: np.ndarray
+    error: np.ndarray
     peak: np.ndarray
     total: np.ndarray
     weights: np.ndarray
@@ -51,8 +51,9 @@ def law_of(top: np.ndarray, law: SamplingLaw, vocabulary: int) -> Law:
     with np.errstate(divide="ignore"):
         logq = np.log(inside / norm[:, None])
     rest = np.where(complete, 0.0, np.clip(1 - inside.sum(axis=1) / norm, 0.0, 1.0))
-    width = np.log(norm_high / norm_low)
-    return Law(logq, rest, np.log(norm) + shift[:, 0], width, 1 / np.sqrt(least * most), most, weights)
+    # A norm between bounds is halfway; that of a nucleus that ends in the list is the larger of two candidates.
+    error = np.log(norm_high / norm_low) * np.where(complete, 1.0, 0.5)
+    return Law(logq, rest, np.log(norm) + shift[:, 0], error, 1 / np.sqrt(least * most), most, weights)
 
 
 def _listed(scaled: np.ndarray, law: SamplingLaw) -> np.ndarray:

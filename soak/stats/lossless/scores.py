@@ -119,7 +119,7 @@ def _greedy(tables: Tables, bars: Bars, noise: float) -> dict[str, np.ndarray]:
 def _drawn(tables: Tables, law: SamplingLaw, vocabulary: int, bars: Bars) -> dict[str, np.ndarray]:
     """Return the columns at T > 0."""
     known = law_of(tables.top, law, vocabulary)
-    steady = known.width <= bars.width
+    steady = known.error <= bars.error
     plain = law.top_p >= 1 and law.top_k == 0 and law.min_p == 0
     shift, variance, spread = _shift(tables, known, bars.floor)
     outside, sees = _outside(tables, known, law, bars)
@@ -129,7 +129,7 @@ def _drawn(tables: Tables, law: SamplingLaw, vocabulary: int, bars: Bars) -> dic
         "steady": steady,
         "shift": np.where(steady, shift, 0.0),
         "variance": np.where(steady, variance, 0.0),
-        "slack": np.where(steady, known.width / 2 * spread, 0.0),
+        "slack": np.where(steady, known.error * spread, 0.0),
         "peak": known.peak,
         "outside": outside,
         "impossible": outside & (logq <= bars.impossible_logprob),
