@@ -12,10 +12,10 @@ multiplies all logits: 1.8 brings the small model to the mean entropy of a large
 
 How a token is drawn: a place of the pool; the target's logits there are the reference's plus noise of N(0, σ²) for each
 token (σ = 0.05 unless said otherwise: what number formats and kernels do); temperature, top_k, top_p; the fault. The
-draft model's logits are the target's plus N(0, 1.5²). A fault that happens once in n tokens happens to each by itself.
-For each case 48,000 healthy and 48,000 faulty tokens are drawn and scored once by the code soak runs by; runs are drawn
-from them with replacement, mixed as the fault's share says, and judged. A run of each length is looked at once, and
-detection is at the first of the lengths at which it deviates.
+draft model's logits are the target's plus N(0, 1.5²). A fault with a share happens to each token by itself, unless it
+says "once in every" so many. For each case 48,000 healthy and 48,000 faulty tokens are drawn and scored once by soak's
+own code; runs are drawn from them with replacement, mixed as the fault's share says, and judged. A run of each
+length is looked at once, and detection is at the first of the lengths at which it deviates.
 """
 
 import argparse
@@ -25,7 +25,7 @@ import re
 import sys
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -203,10 +203,15 @@ class Draw(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Which share of the tokens is drawn wrongly, and how: `draw` returns a cell for each place."""
+    """
+    Which share of the tokens is drawn wrongly, and how: `draw` returns a cell for each place.
+
+    Each token by itself; where `every` is given, one token of each so many.
+    """
 
     share: float
     draw: Callable[[Draw], np.ndarray]
+    every: int = 0
 
 
 def healthy(d: Draw) -> np.ndarray:
@@ -263,8 +268,10 @@ def resampled(d: Draw) -> np.ndarray:
 
 NONE = Fault(0.0, healthy)
 FAULTS = {
-    "(a) wrong token, 1 in 1,000": Fault(0.001, even),
-    "(b) law of the place before, 1 in 1,000": Fault(0.001, before),
+    "(a) wrong token, once in every 1,000": Fault(0.001, even, 1000),
+    "(b) law of the place before, once in every 1,000": Fault(0.001, before, 1000),
+    "(a) each token by itself, 1 in 1,000": Fault(0.001, even),
+    "(b) each token by itself, 1 in 1,000": Fault(0.001, before),
     "(c) top_p ignored": Fault(1, changed(top_p=1.0)),
     "(d) temperature 1.1 times as high": Fault(1, changed(temperature=1.1)),
     "(d) temperature 0.9 times as high": Fault(1, changed(temperature=0.9)),
@@ -277,7 +284,6 @@ FAULTS = {
     "residual bug: resampled from p": Fault(1, resampled),
     "wrong token, 1 in 10,000": Fault(0.0001, even),
 }
-GREEDY = ("(a) wrong token, 1 in 1,000", "(b) law of the place before, 1 in 1,000")
 
 
 # From cells to rows
@@ -331,9 +337,12 @@ def rows_of(pool: Pool, setting: Setting, places: np.ndarray, cell: np.ndarray, 
 # Runs
 
 
-def run_of(sides: tuple[Scores, Scores], share: float, size: int, random: np.random.Generator) -> Scores:
-    """Return a run of so many tokens, a share of them from the second bank."""
-    which = random.random(size) < share
+def run_of(sides: tuple[Scores, Scores], fault: Fault, size: int, random: np.random.Generator) -> Scores:
+    """Return a run of so many tokens, the faulty ones among them from the second bank."""
+    which = random.random(size) < fault.share
+    if fault.every:
+        which = np.zeros(size, dtype=bool)
+        which[np.arange(0, size, fault.every) + random.integers(0, fault.every, size // fault.every)] = True
     rows = random.integers(0, len(sides[0].output), size)
     return Scores(*(np.where(_as(which, one), two[rows], one[rows]) for one, two in zip(*sides, strict=True)))
 
@@ -361,7 +370,7 @@ def measured(
     """Return the figures of one case."""
     rows = healthy_rows if fault is NONE else bank(pool, setting, noise, fault.draw, name)
     random = np.random.default_rng(zlib.crc32(f"runs {setting.name} {name} {noise}".encode()))
-    found = [detection(run_of((healthy_rows, rows), fault.share, LENGTHS[-1], random)) for _ in range(runs)]
+    found = [detection(run_of((healthy_rows, rows), fault, LENGTHS[-1], random)) for _ in range(runs)]
     alarms = np.array([flags for flags, _ in found])
     first = np.where(alarms.any(axis=1), alarms.argmax(axis=1), len(LENGTHS))
     names = [test for _, tests in found for test in tests]
@@ -396,26 +405,21 @@ def reached(first: np.ndarray, share: float) -> int | None:
 # Simulations
 
 
-def null(pool: Pool, scale: float) -> list[dict[str, Any]]:
+def null(pool: Pool, scale: float) -> Iterator[dict[str, Any]]:
     """Healthy servers with noise: how often a run deviates."""
-    return [
-        measured(pool, setting, bank(pool, setting, noise, healthy, "healthy"), NONE, noise, "healthy", runs_of(scale))
-        for setting in SETTINGS.values()
-        for noise in (0.0, 0.05, 0.1, 0.2)
-    ]
+    for setting in SETTINGS.values():
+        for noise in (0.0, NOISE, 0.1, 0.2):
+            rows = bank(pool, setting, noise, healthy, "healthy")
+            yield measured(pool, setting, rows, NONE, noise, "healthy", runs_of(scale))
 
 
-def faults(pool: Pool, scale: float) -> list[dict[str, Any]]:
+def faults(pool: Pool, scale: float) -> Iterator[dict[str, Any]]:
     """Planted faults: tokens to detection."""
-    found = []
     for setting in SETTINGS.values():
         rows = bank(pool, setting, NOISE, healthy, "healthy")
-        found += [
-            measured(pool, setting, rows, fault, NOISE, name, runs_of(scale))
-            for name, fault in FAULTS.items()
-            if possible(setting, name)
-        ]
-    return found
+        for name, fault in FAULTS.items():
+            if possible(setting, name):
+                yield measured(pool, setting, rows, fault, NOISE, name, runs_of(scale))
 
 
 def runs_of(scale: float) -> int:
@@ -424,21 +428,20 @@ def runs_of(scale: float) -> int:
 
 
 def possible(setting: Setting, name: str) -> bool:
-    """Return whether the fault is planted under the setting: all under the first, the issue's own under most."""
+    """Return whether the fault is planted under the setting: all under the first, the lettered under most."""
     if setting.law.temperature == 0:
-        return name in GREEDY
+        return FAULTS[name].draw in (even, before)
     if setting.law.top_p >= 1 and "top_p" in name:
         return False
-    return setting is SETTINGS["issue"] or (
-        name.startswith("(") and setting not in (SETTINGS["wide"], SETTINGS["narrow"])
-    )
+    return setting is SETTINGS["issue"] or (name.startswith("(") and setting is not SETTINGS["narrow"])
 
 
-def controlled(pool: Pool, scale: float) -> list[dict[str, Any]]:
+def controlled(pool: Pool, scale: float) -> Iterator[dict[str, Any]]:
     """The test against a control of the same size, in conversations of 400 tokens that only one arm ran."""
     names = ("(g) one-hot draft unchecked, 20 %", "one-hot draft unchecked, 5 %", "residual bug: resampled from p")
     cases = [("healthy", NONE, noise) for noise in (NOISE, 0.2)] + [(name, FAULTS[name], NOISE) for name in names]
-    return [_controlled(pool, name, fault, noise, max(10, int(40 * scale))) for name, fault, noise in cases]
+    for name, fault, noise in cases:
+        yield _controlled(pool, name, fault, noise, max(10, int(40 * scale)))
 
 
 def _controlled(pool: Pool, name: str, fault: Fault, noise: float, runs: int) -> dict[str, Any]:
@@ -451,14 +454,14 @@ def _controlled(pool: Pool, name: str, fault: Fault, noise: float, runs: int) ->
         names = [[f"{arm}{number}" for number in range(int(owner[-1]) + 1)] for arm in "ab"]
         alarms = 0
         for draw in range(runs):
-            first = run_of((ours, wrong), fault.share, size, random)._replace(output=owner)
-            second = run_of((plain, plain), 0.0, size, random)._replace(output=owner)
+            first = run_of((ours, wrong), fault, size, random)._replace(output=owner)
+            second = run_of((plain, plain), NONE, size, random)._replace(output=owner)
             alarms += contrast_test(contrast(first, second, (names[0], names[1]), BARS, seed=draw), BARS).alarms
         shares[str(size)] = round(alarms / runs, 3)
     return {"case": name, "noise": noise, "control_noise": NOISE, "runs": runs, "deviates": shares}
 
 
-SIMULATIONS: dict[str, Callable[[Pool, float], list[dict[str, Any]]]] = {
+SIMULATIONS: dict[str, Callable[[Pool, float], Iterator[dict[str, Any]]]] = {
     "null": null,
     "faults": faults,
     "controlled": controlled,
@@ -581,9 +584,11 @@ def main() -> None:
     found |= {"pool": pool.about, "entropy": entropy_of(pool)}
     for name in args.only:
         began = time.process_time()
-        found[name] = SIMULATIONS[name](pool, args.scale)
+        found[name] = []
+        for row in SIMULATIONS[name](pool, args.scale):
+            found[name].append(row)
+            args.out.write_text(json.dumps(found, indent=1) + "\n")
         print(f"{name}: {time.process_time() - began:.0f} s CPU", flush=True)
-        args.out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

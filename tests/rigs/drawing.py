@@ -21,18 +21,16 @@ def laws(count: int, random: np.random.Generator, vocabulary: int = VOCABULARY) 
 
 
 def truncated(logs: np.ndarray, law: SamplingLaw) -> np.ndarray:
-    """Return the probabilities drawn by, from whole laws: the plain definition, place by place."""
+    """Return the probabilities drawn by, from whole laws: the plain definition, on all of the vocabulary."""
+    order = np.argsort(-logs, axis=1, kind="stable")
+    weights = np.exp(np.take_along_axis(logs - logs.max(axis=1, keepdims=True), order, axis=1) / law.temperature)
+    weights[weights < law.min_p] = 0
+    if law.top_k:
+        weights[:, law.top_k :] = 0
+    weights /= weights.sum(axis=1, keepdims=True)
+    weights[np.cumsum(weights, axis=1) - weights >= law.top_p] = 0
     out = np.zeros_like(logs)
-    for row, place in enumerate(logs):
-        weights = np.exp(place / law.temperature - (place / law.temperature).max())
-        weights[weights < law.min_p] = 0
-        order = np.argsort(-weights, kind="stable")
-        if law.top_k:
-            weights[order[law.top_k :]] = 0
-        weights /= weights.sum()
-        before = np.cumsum(weights[order]) - weights[order]
-        weights[order[before >= law.top_p]] = 0
-        out[row] = weights / weights.sum()
+    np.put_along_axis(out, order, weights / weights.sum(axis=1, keepdims=True), axis=1)
     return out
 
 

@@ -5,9 +5,9 @@ How the chance of a false alarm is split (`Bars.false_alarm` adds it up; all tes
 
   impossible tokens   0.010    half of it for the first, a quarter for the second, … (a union bound over the counts)
   tokens outside      0.001    e-process, alarms at 1/0.001 (Ville 1939)
-  shift               0.001    |z| ≥ 3.29 once, at the end
+  shift               0.002    |z| ≥ 3.09 once, at the end
   shift, anytime      0.001    normal mixture (Robbins, Ann. Math. Stat. 41 (1970) 1397), asymptotic
-  shift by confidence 0.0003   five bins, |z| ≥ 4 each
+  shift by confidence 0.0016   five bins, |z| ≥ 3.6 each
   contamination       0.001    e-process
   against a control   0.001    permutation of conversations
 
@@ -39,9 +39,10 @@ class Bars:
 
     impossible_alpha: float = 0.01
     alpha: float = 0.001
-    shift_z: float = 3.29
-    strata_z: float = 4.0
-    strata_alpha: float = 0.0003
+    shift_z: float = 3.09
+    shift_alpha: float = 0.002
+    strata_z: float = 3.6
+    strata_alpha: float = 0.0016
     edge: float = 0.03
     gap: float = 1.5
     shift: float = 0.02
