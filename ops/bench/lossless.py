@@ -38,7 +38,7 @@ from soak.stats.lossless.arms import read_arm
 from soak.stats.lossless.control import contrast
 from soak.stats.lossless.evidence import Rates
 from soak.stats.lossless.judging import verdict_of
-from soak.stats.lossless.scores import Scores
+from soak.stats.lossless.scores import Scores, joined
 from soak.stats.lossless.testing import contrast_test, evidence_of, tests_of
 
 HERE = Path(__file__).parent
@@ -337,18 +337,14 @@ def rows_of(pool: Pool, setting: Setting, places: np.ndarray, cell: np.ndarray, 
 # Runs
 
 
-def run_of(sides: tuple[Scores, Scores], fault: Fault, size: int, random: np.random.Generator) -> Scores:
-    """Return a run of so many tokens, the faulty ones among them from the second bank."""
+def run_of(sides: Scores, healthy_rows: int, fault: Fault, size: int, random: np.random.Generator) -> Scores:
+    """Return a run of so many tokens: the faulty ones from the rows of `sides` after the healthy ones."""
     which = random.random(size) < fault.share
     if fault.every:
         which = np.zeros(size, dtype=bool)
         which[np.arange(0, size, fault.every) + random.integers(0, fault.every, size // fault.every)] = True
-    rows = random.integers(0, len(sides[0].output), size)
-    return Scores(*(np.where(_as(which, one), two[rows], one[rows]) for one, two in zip(*sides, strict=True)))
-
-
-def _as(which: np.ndarray, column: np.ndarray) -> np.ndarray:
-    return which[:, None] if column.ndim > 1 else which
+    rows = random.integers(0, healthy_rows, size) + np.where(which, healthy_rows, 0)
+    return Scores(*(column[rows] for column in sides))
 
 
 def detection(run: Scores) -> tuple[list[bool], list[str]]:
@@ -370,7 +366,8 @@ def measured(
     """Return the figures of one case."""
     rows = healthy_rows if fault is NONE else bank(pool, setting, noise, fault.draw, name)
     random = np.random.default_rng(zlib.crc32(f"runs {setting.name} {name} {noise}".encode()))
-    found = [detection(run_of((healthy_rows, rows), fault, LENGTHS[-1], random)) for _ in range(runs)]
+    sides = joined([healthy_rows, rows])
+    found = [detection(run_of(sides, len(rows.output), fault, LENGTHS[-1], random)) for _ in range(runs)]
     alarms = np.array([flags for flags, _ in found])
     first = np.where(alarms.any(axis=1), alarms.argmax(axis=1), len(LENGTHS))
     names = [test for _, tests in found for test in tests]
@@ -447,15 +444,15 @@ def controlled(pool: Pool, scale: float) -> Iterator[dict[str, Any]]:
 def _controlled(pool: Pool, name: str, fault: Fault, noise: float, runs: int) -> dict[str, Any]:
     setting, random = SETTINGS["issue"], np.random.default_rng(zlib.crc32(f"control {name} {noise}".encode()))
     plain, ours = (bank(pool, setting, level, healthy, "healthy") for level in (NOISE, noise))
-    wrong = bank(pool, setting, noise, fault.draw, name)
+    sides = joined([ours, bank(pool, setting, noise, fault.draw, name)])
     shares = {}
     for size in (10_000, 30_000):
         owner = np.arange(size) // 400
         names = [[f"{arm}{number}" for number in range(int(owner[-1]) + 1)] for arm in "ab"]
         alarms = 0
         for draw in range(runs):
-            first = run_of((ours, wrong), fault, size, random)._replace(output=owner)
-            second = run_of((plain, plain), NONE, size, random)._replace(output=owner)
+            first = run_of(sides, len(plain.output), fault, size, random)._replace(output=owner)
+            second = run_of(plain, len(plain.output), NONE, size, random)._replace(output=owner)
             alarms += contrast_test(contrast(first, second, (names[0], names[1]), BARS, seed=draw), BARS).alarms
         shares[str(size)] = round(alarms / runs, 3)
     return {"case": name, "noise": noise, "control_noise": NOISE, "runs": runs, "deviates": shares}
