@@ -290,17 +290,28 @@ FAULTS = {
 
 
 def bank(pool: Pool, setting: Setting, noise: float, draw: Callable[[Draw], np.ndarray], name: str) -> Scores:
-    """Return the rows of tokens all drawn in one way."""
+    """Return the rows of tokens all drawn in one way: each place once in a round, each round with noise of its own."""
     random = np.random.default_rng(zlib.crc32(f"{setting.name} {name} {noise}".encode()))
-    places = np.repeat(np.arange(len(pool.top)), math.ceil(BANK / len(pool.top)))
-    target = np.random.default_rng(zlib.crc32(f"{setting.name} {noise}".encode()))  # one target for all faults
-    logs = target_of(pool, noise, target)
-    draft = logs + np.where(cells(pool) == 1, target.normal(0, DRAFT, logs.shape), DRAFT**2 / 2)
+    places = np.arange(len(pool.top))
+    rounds = [one_round(pool, setting, noise, draw, places, random) for _ in range(math.ceil(BANK / len(places)))]
+    return rows_of(pool, setting, np.tile(places, len(rounds)), np.concatenate(rounds), random)
+
+
+def one_round(
+    pool: Pool,
+    setting: Setting,
+    noise: float,
+    draw: Callable[[Draw], np.ndarray],
+    places: np.ndarray,
+    random: np.random.Generator,
+) -> np.ndarray:
+    """Return the cell drawn at each place."""
+    logs = target_of(pool, noise, random)
+    draft = logs + np.where(cells(pool) == 1, random.normal(0, DRAFT, logs.shape), DRAFT**2 / 2)
     first = draft[:, : pool.top.shape[1]].argmax(axis=1)
-    laws = [
-        greedy(side) if setting.law.temperature == 0 else truncated(pool, side, setting.law) for side in (logs, draft)
-    ]
-    return rows_of(pool, setting, places, draw(Draw(pool, setting, logs, *laws, first, places, random)), random)
+    law = setting.law
+    laws = [greedy(side) if law.temperature == 0 else truncated(pool, side, law) for side in (logs, draft)]
+    return draw(Draw(pool, setting, logs, *laws, first, places, random))
 
 
 def greedy(logs: np.ndarray) -> np.ndarray:
