@@ -169,7 +169,7 @@ def _outside(tables: Tables, law: Law, sampling: SamplingLaw, bars: Bars) -> tup
     n, k = tables.top.shape
     outside, line = np.zeros(n, dtype=bool), np.full(n, -np.inf)
     if sampling.top_p < 1:
-        edge = (sampling.top_p + bars.edge) * law.total
+        edge = _edge(sampling, bars) * law.total
         higher = tables.top > tables.logprobs[:, None] + _TIED
         outside |= np.where(higher, law.weights, 0.0).sum(axis=1) >= edge
         line[law.weights.sum(axis=1) >= edge] = 0.0
@@ -182,6 +182,12 @@ def _outside(tables: Tables, law: Law, sampling: SamplingLaw, bars: Bars) -> tup
         outside |= tables.logprobs < last
         line = np.maximum(line, last)
     return outside, line
+
+
+def _edge(sampling: SamplingLaw, bars: Bars) -> float:
+    """Return the mass above a token from which on it is outside: noise in the logits shifts log-odds, by σ/T."""
+    odds = sampling.top_p / (1 - sampling.top_p) * math.exp(bars.edge / sampling.temperature)
+    return odds / (1 + odds)
 
 
 def _share_below(tables: Tables, line: np.ndarray, vocabulary: int) -> np.ndarray:
