@@ -5,6 +5,15 @@ May touch: nothing. No I/O, no clock, no randomness; imports only `soak.errors` 
 Every value is a frozen `msgspec.Struct`; times are seconds (`_s`), milliseconds (`_ms`) or UTC epoch seconds (`_at`).
 """
 
+from soak.facts.bisection import (
+    Bisecting,
+    Bisection,
+    BisectOrder,
+    BisectOutcome,
+    BisectStep,
+    LeftOut,
+    StepOutcome,
+)
 from soak.facts.build import Build, Capabilities
 from soak.facts.build_file import VLLM_REPOSITORY, BuildFile, NamedBuild
 from soak.facts.card import CardDifference, CardEntry, CardRow, CardSource, EnvironmentCard
@@ -72,6 +81,7 @@ from soak.facts.scenario import (
     Expect,
     Live,
     Load,
+    Rates,
     Retries,
     Sampling,
     Sandbox,
@@ -124,6 +134,11 @@ __all__ = [
     "ArmSummary",
     "Attempt",
     "Band",
+    "BisectOrder",
+    "BisectOutcome",
+    "BisectStep",
+    "Bisecting",
+    "Bisection",
     "Budget",
     "Build",
     "BuildFile",
@@ -161,6 +176,7 @@ __all__ = [
     "Goodput",
     "Judgement",
     "LatencyComparison",
+    "LeftOut",
     "Live",
     "Load",
     "Logprob",
@@ -179,6 +195,7 @@ __all__ = [
     "QuantileEstimate",
     "Quantiles",
     "Rate",
+    "Rates",
     "Record",
     "RecordOutline",
     "Retries",
@@ -189,6 +206,7 @@ __all__ = [
     "Speculation",
     "Spread",
     "Started",
+    "StepOutcome",
     "Summary",
     "Survival",
     "SurvivalCurve",

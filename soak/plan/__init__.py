@@ -5,6 +5,7 @@ Pure: no I/O, no clock, no state; the same input always gives the same plan, on 
 Resuming is the same plan minus what is done.
 """
 
+from soak.plan.bisection import Search, Told, search
 from soak.plan.outline import PlanOutline, describe
 from soak.plan.pace import arrivals, in_flight_at, think_time_s
 from soak.plan.plan import Conversation, Plan, arm_order, make_plan, turn_limit
@@ -14,6 +15,8 @@ __all__ = [
     "Conversation",
     "Plan",
     "PlanOutline",
+    "Search",
+    "Told",
     "arm_order",
     "arrivals",
     "describe",
@@ -21,6 +24,7 @@ __all__ = [
     "make_plan",
     "plan_digest",
     "salt_for",
+    "search",
     "seed_for",
     "think_time_s",
     "turn_limit",

@@ -119,6 +119,9 @@ def _decide(decide: Decide) -> Iterator[Problem]:
             yield Problem(("decide", "classes", i), f"{name} is named twice")
     if "any_failure" in decide.classes and len(decide.classes) > 1:
         yield Problem(("decide", "classes"), "any_failure holds every class, so it stands alone")
+    rates = decide.rates
+    if rates is not None and rates.good is not None and (rates.bad is None or rates.bad <= rates.good):
+        yield Problem(("decide", "rates"), "good needs a bad that is greater")
 
 
 def _sandbox(sandbox: Sandbox) -> Iterator[Problem]:

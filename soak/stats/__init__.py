@@ -45,6 +45,7 @@ from soak.stats.power import (
 )
 from soak.stats.quantiles import QuantileLimits, quantile, quantile_limits, quantiles_limits
 from soak.stats.randomised import permuted_difference, sign_flip_sums
+from soak.stats.rate_test import RateTest
 from soak.stats.rates import (
     Interval,
     PairedCounts,
@@ -77,6 +78,7 @@ __all__ = [
     "PairedTest",
     "PairedTurns",
     "QuantileLimits",
+    "RateTest",
     "RatioEstimate",
     "TrendEstimate",
     "adjacency_p",

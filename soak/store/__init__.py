@@ -5,9 +5,10 @@ May touch: files in a run folder, and nothing else; `store` is the only module t
 no scenario and no verdict. The format of the folder is in `folder.py`, that of the history in `schema.py`.
 """
 
+from soak.store.bisect_folder import BisectFolder
 from soak.store.folder import RunFolder, engine_log_path
 from soak.store.history import History
 from soak.store.resume import close_open_starts
 from soak.store.writer import HistoryWriter
 
-__all__ = ["History", "HistoryWriter", "RunFolder", "close_open_starts", "engine_log_path"]
+__all__ = ["BisectFolder", "History", "HistoryWriter", "RunFolder", "close_open_starts", "engine_log_path"]
