@@ -38,7 +38,9 @@ def due(bisecting: Bisecting) -> Due | None:
     at = _search(bisecting)
     if rates is None or at.next is None:
         return None
-    return Due(at.next, _decide(bisecting.order, Rates(good=rates[0], bad=rates[1], min_turns=bisecting.order.min_turns)))
+    return Due(
+        at.next, _decide(bisecting.order, Rates(good=rates[0], bad=rates[1], min_turns=bisecting.order.min_turns))
+    )
 
 
 def rates_between(bisecting: Bisecting) -> tuple[float, float] | None:
@@ -135,21 +137,23 @@ def _by_index(bisecting: Bisecting) -> Mapping[int, BisectStep]:
 
 def _sentence(bisecting: Bisecting, outcome: BisectOutcome, at: Search) -> str:
     builds, steps = bisecting.order.builds, _by_index(bisecting)
-    first, last = builds[0].name, builds[-1].name
-    bad, good = f"{builds[at.bad].name}{_counts(steps.get(at.bad))}", f"{builds[at.good].name}{_counts(steps.get(at.good))}"
+    good, bad = (f"{builds[index].name}{_counts(steps.get(index))}" for index in (at.good, at.bad))
+    first, last = (f"{builds[index].name}{_counts(steps.get(index % len(builds)))}" for index in (0, -1))
     if outcome == "found":
-        return f"the first bad build is {bad}; the one before it, {good}, is good"
+        return f"the first bad build is {bad}; the last good one is {good}"
     if outcome == "narrowed":
-        between = [f"{builds[index].name}{_why(steps.get(index))}" for index in at.suspects[:-1]]
-        return f"the first bad build is one of {len(at.suspects)}, after {good}, at the latest {bad}; not told: {'; '.join(between)}"
+        skipped = [f"{builds[index].name}{_why(steps.get(index))}" for index in at.suspects[:-1]]
+        count = len(at.suspects)
+        return (
+            f"the first bad build is one of {count} after {good}, at the latest {bad}; not told: {'; '.join(skipped)}"
+        )
     if outcome == "good_is_bad":
-        return f"the good end {first} fails as well{_counts(steps.get(0))}: there is no first bad build after it"
+        return f"the good end {first} fails as well: there is no first bad build after it"
     if outcome == "bad_is_good":
-        return f"the bad end {last} does not fail{_counts(steps.get(len(builds) - 1))}: there is nothing to find"
+        return f"the bad end {last} is good: there is nothing to find"
     if outcome == "ends_alike":
-        told = "; ".join(f"{step.build}{_why(step)}" for step in bisecting.steps)
-        return f"the ends could not be told apart: {told}"
-    return f"{plural(len(at.suspects), 'build')} may be the first bad one, after {builds[at.good].name}, at the latest {builds[at.bad].name}"
+        return f"the ends were not told apart: {'; '.join(f'{step.build}{_why(step)}' for step in bisecting.steps)}"
+    return f"{plural(len(at.suspects), 'build')} may be the first bad one: after {good}, at the latest {bad}"
 
 
 def _counts(step: BisectStep | None) -> str:

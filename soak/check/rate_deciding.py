@@ -1,9 +1,9 @@
 """
 Is one arm good or bad? Fed with each turn as it begins and ends, says so once its failure rate has told.
 
-Turns are counted in the order in which they *began*, each once all before it have ended: a loop takes a hundred times as
-long as a good answer, so that counting turns as they end would see the good ones first and call a bad build good. The
-stop then depends on the outcomes of turns alone, as the test asks (see `stats.rate_test`).
+Turns are counted in the order in which they *began*, each once all before it have ended: a loop takes a hundred times
+as long as a good answer, so that counting turns as they end would see the good ones first and call a bad build good.
+The stop then depends on the outcomes of turns alone, as the test asks (see `stats.rate_test`).
 """
 
 import math

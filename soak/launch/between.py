@@ -14,9 +14,9 @@ from soak.errors import LaunchError, UsageError
 from soak.facts import decode
 from soak.launch.install import INSIDE
 from soak.launch.machine import install_environment
+from soak.launch.sources import commit_in, git_output
 
 LIST_LIMIT_S = 180.0
-GIT_LIMIT_S = 60.0
 SAID_LINES = 3
 
 _COMMIT = re.compile(r"[0-9a-f]{40}\Z")
@@ -96,38 +96,19 @@ def commits_between(checkout: str, good: str, bad: str) -> tuple[str, ...]:
 
     Raises `LaunchError` where git cannot tell, `UsageError` where `good` is no ancestor of `bad`.
     """
-    folder = str(Path(checkout).expanduser())
-    first, last = (_git(folder, "rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}") for ref in (good, bad))
-    if not (_COMMIT.match(first) and _COMMIT.match(last)):
-        raise _unknown(checkout, good, bad)
-    base = _git(folder, "merge-base", first, last)
+    first, last = commit_in(checkout, good), commit_in(checkout, bad)
+    clone = ["-C", str(Path(checkout).expanduser())]
+    base, _ = git_output([*clone, "merge-base", first, last])
     if base != first or first == last:
         raise UsageError(
             f"{good[:60]} is no ancestor of {bad[:60]}",
             why=f"their last common commit is {base[:12] or 'unknown'}",
             hint="give as --good a commit that --bad was made from",
         )
-    return (first, *_git(folder, "rev-list", "--first-parent", "--reverse", f"{first}..{last}").split())
-
-
-def _git(folder: str, *words: str) -> str:
-    try:
-        done = subprocess.run(
-            ["git", "-C", folder, *words],
-            capture_output=True,
-            timeout=GIT_LIMIT_S,
-            env=install_environment(os.environ) | {"GIT_TERMINAL_PROMPT": "0"},
-            stdin=subprocess.DEVNULL,
-            check=False,
+    told, said = git_output([*clone, "rev-list", "--first-parent", "--reverse", f"{first}..{last}"])
+    commits = told.split()
+    if not commits or not all(map(_COMMIT.match, commits)):
+        raise LaunchError(
+            f"the commits up to {bad[:60]} cannot be listed", why=said[-300:] or "git named none", hint="check --repo"
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise LaunchError("git cannot be run", why=str(error), hint="install git") from error
-    return done.stdout.decode("utf-8", "replace").strip() if done.returncode == 0 else ""
-
-
-def _unknown(checkout: str, good: str, bad: str) -> LaunchError:
-    return LaunchError(
-        f"{good[:60]} or {bad[:60]} cannot be found in {checkout[:200]}",
-        why="git names no such commit there",
-        hint="check --repo, and fetch what is missing",
-    )
+    return (first, *commits)

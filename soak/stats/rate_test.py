@@ -36,7 +36,7 @@ class RateTest(NamedTuple):
         return "good" if ratio <= math.log(self.beta) else None
 
     def turns_expected(self, which: Said) -> float:
-        """Return about how many turns it takes for a build of exactly the good or the bad rate (Wald's first moment)."""
+        """Return about how many turns a build of exactly that rate takes (Wald's first approximation)."""
         rate, goal = (self.bad, -math.log(self.alpha)) if which == "bad" else (self.good, math.log(self.beta))
         return goal / (rate * self._failure + (1 - rate) * self._success)
 

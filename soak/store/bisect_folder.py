@@ -1,7 +1,7 @@
 """
 The folder of a bisection.
 
-    bisecting.json         what is asked and the steps that are over (facts.Bisecting), replaced as a whole or not at all
+    bisecting.json         what is asked, and the steps that are over (facts.Bisecting); replaced as a whole
     steps/NN-BUILD/        the run of each step: a run folder like any other (see folder.py)
     lock                   held by the process that bisects
 

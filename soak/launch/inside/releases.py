@@ -9,6 +9,7 @@ import importlib
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 
 def main(arguments: list[str]) -> None:
@@ -20,7 +21,7 @@ def main(arguments: list[str]) -> None:
     with command.main_context():
         session = command.get_default_session(options)
         finder = command._build_package_finder(options, session, target(options), options.ignore_requires_python)
-        found = {}
+        found: dict[Any, list[bool]] = {}
         for candidate in finder.find_all_candidates(arguments[1]):
             if not candidate.version.is_prerelease:
                 found.setdefault(candidate.version, []).append(candidate.link.is_yanked)
@@ -32,8 +33,8 @@ def _find_pip() -> None:
     try:
         importlib.import_module("pip")
     except ImportError:
-        bundled = Path(importlib.import_module("ensurepip").__file__).with_name("_bundled")
-        sys.path.extend(map(str, bundled.glob("pip-*.whl")))
+        (folder,) = importlib.import_module("ensurepip").__path__
+        sys.path.extend(map(str, Path(folder, "_bundled").glob("pip-*.whl")))
 
 
 if __name__ == "__main__":
