@@ -304,7 +304,7 @@ def _step_of(tested: Due, build: NamedBuild, path: Path, summary: Summary, home:
 def _outcome_of(decider: RateDecider, summary: Summary) -> tuple[StepOutcome, str]:
     """Return what is said of a build: a good one must have been tested, a bad one has failed in any case."""
     arm = summary.arms[DEFAULT_ARM]
-    decision = decider.decision
+    decision = decider.closed()
     if decision is None:
         why = "its engine is gone for good" if summary.state == "engine_gone" else "the turns of a step do not tell"
         return "undecided", why

@@ -13,7 +13,7 @@ from soak.check.classes import CLASS_SETS
 from soak.check.deciding import Decision
 from soak.check.wording import percent, two_digits
 from soak.facts import Decide, Rates, Record, TurnKey
-from soak.stats import Interval, RateTest, anytime_rate
+from soak.stats import Interval, RateTest, anytime_excludes, anytime_rate
 
 SURELY = 2.0
 """A rate is known well enough if its lower bound is at least this part of it; a good end is this much below the bad."""
@@ -54,6 +54,18 @@ class RateDecider:
             del self._waiting[record.key]  # broken off: it begins once more, or never
         return self._count()
 
+    def closed(self) -> Decision | None:
+        """
+        Return what can be said where no more turns come: the decision, if there is one.
+
+        An arm told by the bad rate alone is good, too, if it is surely below it, though not surely below its half.
+        """
+        bad = self._rates.bad
+        below = bad is not None and self._test is None and self.interval.high < bad
+        if self.decision is None and below and self.turns >= self._rates.min_turns:
+            return Decision("good", "+".join(self._decide.classes), self._sentence("good"))
+        return self.decision
+
     @property
     def log_ratio(self) -> float | None:
         """Natural logarithm of the likelihood ratio, bad to good, of the turns counted; None where a rate is open."""
@@ -87,16 +99,19 @@ class RateDecider:
         return None
 
     def _outcome(self) -> RateOutcome | None:
-        outcome: RateOutcome | None
+        outcome: RateOutcome | None = None
+        rate = self.failures / self.turns
         if self._test:
             outcome = self._test.said(self.failures, self.turns)
         elif self._rates.bad is not None:
-            half, limits = self._rates.bad / SURELY, self.interval
-            outcome = "good" if limits.high <= half else "bad" if limits.low > half else None
-        else:
-            known = self.failures and self.interval.low >= self.failures / self.turns / SURELY
-            outcome = "measured" if known else None
+            half = self._rates.bad / SURELY
+            outcome = ("good" if rate < half else "bad") if self._surely_not(half) else None
+        elif self.failures and self._surely_not(rate / SURELY):
+            outcome = "measured"
         return None if outcome == "good" and self.turns < self._rates.min_turns else outcome
+
+    def _surely_not(self, rate: float) -> bool:
+        return anytime_excludes(rate, self.failures, self.turns, self._decide.alpha)
 
     def _sentence(self, outcome: RateOutcome) -> str:
         counts = f"{self.failures} of {self.turns:,} turns failed"
