@@ -98,12 +98,10 @@ def _releases(wanted: Wanted) -> Candidates:
     package = template.file.engine
     found: list[NamedBuild] = []
     left_out: list[LeftOut] = []
-    for release in releases_between(package, good, bad):
-        file = replace(template.file, version=release.version, wheel=None, ref=None, pr=None, checkout=None)
-        build = NamedBuild(name=f"{package}-{release.version}", file=file)
-        why = (
-            None if release.version in (good, bad) else "withdrawn by its makers" if release.yanked else _unknown(build)
-        )
+    for version in releases_between(package, good, bad):
+        file = replace(template.file, version=version, wheel=None, ref=None, pr=None, checkout=None)
+        build = NamedBuild(name=f"{package}-{version}", file=file)
+        why = None if version in (good, bad) else _unknown(build)
         if why is None:
             found.append(build)
         else:

@@ -7,7 +7,7 @@ and everything it needs live in a virtual environment of their own and are never
 when we are gone. Read `recipe.py` (what a build file means), `prepare.py`, then `server.py`.
 """
 
-from soak.launch.between import Listed, commits_between, releases_between
+from soak.launch.between import commits_between, releases_between
 from soak.launch.cache import CacheState, cache_home
 from soak.launch.contents import CacheEntry, cache_contents
 from soak.launch.local import LOCAL, LOCAL_NAME
@@ -27,7 +27,6 @@ __all__ = [
     "CacheState",
     "Death",
     "LaunchSpec",
-    "Listed",
     "ModelSource",
     "Packages",
     "Place",
