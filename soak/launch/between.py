@@ -1,6 +1,5 @@
 """What lies between two builds: the releases that the package index lists, or the commits of a local clone."""
 
-import ensurepip
 import importlib.util
 import os
 import re
@@ -75,10 +74,12 @@ def _listed(package: str) -> list[str]:
 
 
 def _pip() -> list[str]:
-    """Return pip: the one beside us, or else the one that Python carries to make environments with."""
+    """Return pip: the one beside us, else the one that Python carries to make environments with, else the system's."""
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-I", "-m", "pip"]
-    carried = sorted(Path(ensurepip.__file__).with_name("_bundled").glob("pip-*.whl"))
+    carrier = importlib.util.find_spec("ensurepip")  # some systems pack it apart from Python
+    folders = map(Path, (carrier.submodule_search_locations or ()) if carrier else ())
+    carried = sorted(wheel for folder in folders for wheel in folder.glob("_bundled/pip-*.whl"))
     return [sys.executable, "-I", str(carried[-1] / "pip")] if carried else ["pip"]
 
 

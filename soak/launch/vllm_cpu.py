@@ -78,7 +78,6 @@ RELEASES: Mapping[str, Release] = {
     "0.29.0": _BEFORE_0_31,
     "0.28.0": _BEFORE_0_31,
     "0.27.1": _BEFORE_0_31,
-    "0.27.0": _BEFORE_0_31,
 }
 
 
