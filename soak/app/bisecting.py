@@ -99,20 +99,7 @@ def order_of(wish: BisectWish) -> BisectOrder:
 
     Raises `UsageError`, `ScenarioError`, `CorpusError`, `BuildFileError`, `LaunchError`.
     """
-    if wish.trust_ends and wish.good_rate is None:
-        raise UsageError(
-            "ends that are not tested cannot be measured",
-            why="no rates were given",
-            hint="give --good-rate and --bad-rate, or let the ends be tested",
-        )
-    if (wish.good_rate is None) != (wish.bad_rate is None):
-        raise UsageError("one rate was given", why="a test is between two", hint="give both, or none to measure them")
-    if wish.good_rate is not None and wish.bad_rate is not None and not 0 < wish.good_rate < wish.bad_rate < 1:
-        raise UsageError(
-            "the rates cannot be told apart",
-            why=f"they are {wish.good_rate:.4g} for a good build and {wish.bad_rate:.4g} for a bad one",
-            hint="give two shares between 0 and 1, the good one smaller and not 0: 0.1% if it never fails",
-        )
+    _refuse_rates(wish)
     candidates: Candidates = find_candidates(wish.wanted)
     order = BisectOrder(
         builds=candidates.builds,
@@ -133,6 +120,24 @@ def order_of(wish: BisectWish) -> BisectOrder:
     first = due(Bisecting(order=order))
     decide = first.decide if first else Decide()
     return msgspec.structs.replace(order, digest=_digest(order, decide))
+
+
+def _refuse_rates(wish: BisectWish) -> None:
+    """Raise `UsageError` for rates that nothing can be tested between."""
+    if wish.trust_ends and wish.good_rate is None:
+        raise UsageError(
+            "ends that are not tested cannot be measured",
+            why="no rates were given",
+            hint="give --good-rate and --bad-rate, or let the ends be tested",
+        )
+    if (wish.good_rate is None) != (wish.bad_rate is None):
+        raise UsageError("one rate was given", why="a test is between two", hint="give both, or none to measure them")
+    if wish.good_rate is not None and wish.bad_rate is not None and not 0 < wish.good_rate < wish.bad_rate < 1:
+        raise UsageError(
+            "the rates cannot be told apart",
+            why=f"they are {wish.good_rate:.4g} for a good build and {wish.bad_rate:.4g} for a bad one",
+            hint="give two shares between 0 and 1, the good one smaller and not 0: 0.1% if it never fails",
+        )
 
 
 def plan_of(order: BisectOrder) -> BisectPlan:

@@ -104,11 +104,16 @@ class RateDecider:
         if self._test:
             outcome = self._test.said(self.failures, self.turns)
         elif self._rates.bad is not None:
-            half = self._rates.bad / SURELY
-            outcome = ("good" if rate < half else "bad") if self._surely_not(half) else None
+            outcome = self._against(self._rates.bad, rate)
         elif self.failures and self._surely_not(rate / SURELY):
             outcome = "measured"
         return None if outcome == "good" and self.turns < self._rates.min_turns else outcome
+
+    def _against(self, bad: float, rate: float) -> RateOutcome | None:
+        """Return good for an arm surely below half of the bad rate, bad for one surely above it."""
+        if rate < bad / SURELY and self._surely_not(bad / SURELY):
+            return "good"
+        return "bad" if rate > bad and self._surely_not(bad) else None
 
     def _surely_not(self, rate: float) -> bool:
         return anytime_excludes(rate, self.failures, self.turns, self._decide.alpha)

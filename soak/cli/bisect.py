@@ -30,6 +30,18 @@ _ANY = "any"
 _ANY_FAILURE = "any_failure"
 _GIB = 1024**3
 
+BetweenOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="releases|BUILD",
+        help="What lies between: the releases of the package index, or a build each, in order from good to bad.",
+    ),
+]
+FailOnOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="CLASS", help="Classes of turns that count as failures, or any. Default: garbage_loop."),
+]
+
 
 def register(app: typer.Typer) -> None:
     """Add the command of this module."""
@@ -44,23 +56,14 @@ def bisect_command(
     good: Annotated[str, typer.Option(help="The good end: a build; with --build its version or commit.")],
     bad: Annotated[str, typer.Option(help="The bad end, likewise.")],
     scenario: Annotated[str, typer.Option(help="What each build is tested with: a scenario's name or path.")],
-    between: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="releases|BUILD",
-            help="What lies between: the releases of the package index, or a build each, in order from good to bad.",
-        ),
-    ] = None,
+    between: BetweenOption = None,
     repo: Annotated[
         str | None, typer.Option(metavar="CHECKOUT", help="A local clone: its commits lie between, by first parents.")
     ] = None,
     build: Annotated[
         str | None, typer.Option(help="The build into which --good and --bad are put as versions or commits.")
     ] = None,
-    fail_on: Annotated[
-        list[str] | None,
-        typer.Option(metavar="CLASS", help="Classes of turns that count as failures, or any. Default: garbage_loop."),
-    ] = None,
+    fail_on: FailOnOption = None,
     good_rate: Annotated[
         str | None, typer.Option(help="Failure rate of a good build, at most: 1%. Default: measured on the ends.")
     ] = None,

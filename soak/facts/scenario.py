@@ -143,8 +143,8 @@ class Rates:
     When a run with one arm may end early, by the failure rates of a good and of a bad build.
 
     Both: once the arm is told to be the one or the other (alpha: a good one called bad; beta: a bad one called good).
-    bad alone: once its rate is surely below half of it (good), or surely above that half (bad). Neither: once its own
-    rate is known well enough, the lower bound at least half of it. "Surely": but for alpha, however often one looks.
+    bad alone: once its rate is surely below half of it (good), or surely above it (bad). Neither: once its own rate is
+    known well enough, the lower bound at least half of it. "Surely": but for alpha, however often one looks.
     min_turns: before so many turns it is not called good.
     """
 

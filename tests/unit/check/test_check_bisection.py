@@ -138,6 +138,16 @@ def test_measured_rates_hold_the_true_ones_apart() -> None:
     assert bad < 0.25
 
 
+def test_a_good_end_that_fails_as_well_but_less_is_told_from_the_bad_one() -> None:
+    """At 10 % against 35 % its rate is not surely below half of the bad end's, but surely below it: that will do."""
+    measured = order_of(3, good_rate=None, bad_rate=None)
+    found = bisection_of(simulated(measured, [0.1, 0.1, 0.35], 5), "r")
+    assert (found.outcome, found.first_bad) == ("found", "b2")
+    assert found.good_rate is not None
+    assert found.bad_rate is not None
+    assert found.bad_rate / 2 < found.good_rate < found.bad_rate
+
+
 def test_a_rate_in_between_is_undecided_and_gone_round() -> None:
     """Builds that fail at a rate in between do not tell; what is left is named with what was seen."""
     order = order_of(6, turns_per_step=60)
