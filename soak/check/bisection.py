@@ -34,13 +34,8 @@ def due(bisecting: Bisecting) -> Due | None:
     ends = _ends(bisecting)
     if ends.outcome or ends.due:
         return ends.due
-    rates = rates_between(bisecting)
-    at = _search(bisecting)
-    if rates is None or at.next is None:
-        return None
-    return Due(
-        at.next, _decide(bisecting.order, Rates(good=rates[0], bad=rates[1], min_turns=bisecting.order.min_turns))
-    )
+    rates, at = _rates(bisecting), _search(bisecting)
+    return None if rates is None or at.next is None else Due(at.next, _decide(bisecting.order, rates))
 
 
 def rates_between(bisecting: Bisecting) -> tuple[float, float] | None:
@@ -49,13 +44,30 @@ def rates_between(bisecting: Bisecting) -> tuple[float, float] | None:
 
     Measured: what the good end's rate is surely below, and the bad end's surely above.
     """
+    rates = _rates(bisecting)
+    return None if rates is None or rates.good is None or rates.bad is None else (rates.good, rates.bad)
+
+
+def _rates(bisecting: Bisecting) -> Rates | None:
+    """Return what a build between the ends is tested by: the rates stated, or those that the ends showed."""
     order, steps = bisecting.order, _by_index(bisecting)
     if order.good_rate is not None and order.bad_rate is not None:
-        return order.good_rate, order.bad_rate
+        return Rates(good=order.good_rate, bad=order.bad_rate, min_turns=order.min_turns)
     good, bad = steps.get(0), steps.get(len(order.builds) - 1)
     if good is None or bad is None or good.outcome != "good" or bad.outcome != "measured":
         return None
-    return good.rate_high, bad.rate_low
+    return Rates(
+        good=good.rate_high,
+        bad=bad.rate_low,
+        likely_good=min(_likely(good), good.rate_high),
+        likely_bad=max(_likely(bad), bad.rate_low),
+        min_turns=order.min_turns,
+    )
+
+
+def _likely(step: BisectStep) -> float:
+    """Return the rate a build showed, kept off 0 and 1 as by half a turn of each kind more (Jeffreys)."""
+    return (step.failures + 0.5) / (step.turns + 1)
 
 
 def bisection_of(bisecting: Bisecting, run: str) -> Bisection:

@@ -68,7 +68,7 @@ class RateDecider:
 
     @property
     def log_ratio(self) -> float | None:
-        """Natural logarithm of the likelihood ratio, bad to good, of the turns counted; None where a rate is open."""
+        """The evidence of the turns counted (`RateTest.log_ratio`); None where a rate is open."""
         return self._test.log_ratio(self.failures, self.turns) if self._test else None
 
     @property
@@ -78,10 +78,12 @@ class RateDecider:
 
     @property
     def _test(self) -> RateTest | None:
-        good, bad = self._rates.good, self._rates.bad
-        if good is None or bad is None:
+        rates = self._rates
+        if rates.good is None or rates.bad is None:
             return None
-        return RateTest(good, bad, self._decide.alpha, self._decide.beta)
+        return RateTest(
+            rates.good, rates.bad, self._decide.alpha, self._decide.beta, rates.likely_good, rates.likely_bad
+        )
 
     def _count(self) -> Decision | None:
         """Count what has ended up to the first turn still in flight."""

@@ -47,7 +47,8 @@ class BisectStep(msgspec.Struct, frozen=True, kw_only=True):
     What testing one build told.
 
     `turns`, `failures`: those the decision rests on. `turns_sent`: all that were finished, `wall_s` the time it took.
-    `log_ratio`: natural logarithm of the likelihood ratio, bad to good; None where the step measured a rate.
+    `log_ratio`: natural logarithm of the evidence, above 0 for bad, below 0 for good; with stated rates the likelihood
+    ratio bad to good; None where the step measured a rate.
     `rate_low`, `rate_high`: the build's rate, but for alpha, however often one looks. `run`: its folder, inside the
     bisection's (None: nothing could be started).
     """

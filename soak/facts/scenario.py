@@ -145,13 +145,16 @@ class Rates:
     Both: once the arm is told to be the one or the other (alpha: a good one called bad; beta: a bad one called good).
     bad alone: once its rate is surely below half of it (good), or surely above it (bad). Neither: once its own rate is
     known well enough, the lower bound at least half of it. "Surely": but for alpha, however often one looks.
-    min_turns: before so many turns it is not called good.
+    likely_good (at most good), likely_bad (at least bad): the rates such builds are likely to have, if these are known
+    to be further apart; then it is told sooner. min_turns: before so many turns it is not called good.
     """
 
     __pydantic_config__ = _STRICT
 
     good: Annotated[float, Gt(0), Lt(1)] | None = None
     bad: Annotated[float, Gt(0), Lt(1)] | None = None
+    likely_good: Annotated[float, Gt(0), Lt(1)] | None = None
+    likely_bad: Annotated[float, Gt(0), Lt(1)] | None = None
     min_turns: Annotated[int, Ge(0)] = 0
 
 
