@@ -76,11 +76,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--every", type=int, default=1, help="2: only those that measure, or from --first 1 the others")
     parser.add_argument("--result", type=Path)
     args = parser.parse_args()
     os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="soak-bench-")
     runs = []
-    for seed in range(args.first, args.first + args.seeds):
+    for seed in range(args.first, args.first + args.seeds, args.every):
         with tempfile.TemporaryDirectory() as folder:
             runs.append(once(seed, Path(folder)))
         print(json.dumps(runs[-1]), flush=True)

@@ -1,12 +1,13 @@
 """
 Good or bad? A sequential test of one failure rate between two stated ones.
 
-After x failures in n turns the evidence that it is bad is (q/p₀)ˣ·((1 − q)/(1 − p₀))ⁿ⁻ˣ, where p₀ is the rate of a good
-build and q ≥ p₀ the rate that a bad one is likely to have; *bad* is said at 1/alpha. If each turn fails with a chance of
-at most p₀ whatever went before, this is a supermartingale, so that it ever reaches 1/alpha with a chance of at most
-alpha (Ville 1939), whatever q is. Likewise *good*, with the rate p₁ of a bad build and what a good one is likely to have,
-at 1/beta. Where q is p₁, and the other p₀, both are one likelihood ratio, and this is Wald's test (Ann. Math. Stat. 16
-(1945) 117) with bounds a little further out. For rates in between nothing is promised, and it takes longest.
+After x failures in n turns the evidence that it is bad is (q/p₀)ˣ·((1 − q)/(1 − p₀))ⁿ⁻ˣ, where p₀ is the rate of a
+good build and q ≥ p₀ the rate that a bad one is likely to have; *bad* is said at 1/alpha. If each turn fails with a
+chance of at most p₀ whatever went before, this is a supermartingale, so that it ever reaches 1/alpha with a chance of
+at most alpha (Ville 1939), whatever q is. Likewise *good*, with the rate p₁ of a bad build and what a good one is
+likely to have, at 1/beta. Where q is p₁, and the other p₀, both are one likelihood ratio, and this is Wald's test
+(Ann. Math. Stat. 16 (1945) 117) with bounds a little further out. For rates in between nothing is promised, and it
+takes longest.
 """
 
 import math
