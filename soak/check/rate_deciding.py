@@ -130,5 +130,6 @@ class RateDecider:
 
 def odds(log_ratio: float) -> str:
     """Return a likelihood ratio in words: so many times likelier if bad, or if good."""
-    factor = two_digits(math.exp(min(abs(log_ratio), _LOG_MAX)))
-    return f"{factor} times likelier if it is {'bad' if log_ratio > 0 else 'good'}"
+    factor = math.exp(min(abs(log_ratio), _LOG_MAX))
+    shown = f"{factor:,.0f}" if 10 <= factor < 1e6 else two_digits(factor)
+    return f"{shown} times likelier if it is {'bad' if log_ratio > 0 else 'good'}"
