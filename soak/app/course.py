@@ -16,7 +16,7 @@ from soak.app.audience import Audience, Opening
 from soak.app.order import Phase
 from soak.app.sides import Side
 from soak.app.sitting import NEXT, Sitting
-from soak.check import Decider
+from soak.check import Watcher
 from soak.facts import ConversationKey, Event, Scenario, TurnKey
 from soak.plan import Plan
 from soak.replay import PastTurn, RealClock, Tally
@@ -36,7 +36,7 @@ class Earlier:
     starts: Mapping[TurnKey, int] = field(default_factory=dict)
     used_s: float = 0.0
     tally: Tally = field(default_factory=Tally)
-    decider: Decider | None = None
+    decider: Watcher | None = None
     resumed: bool = False
     news: tuple[Event, ...] = ()
 

@@ -13,7 +13,7 @@ from soak.app.order import Phase
 from soak.app.run import RunResult, corpus_for, note_sides, refuse_idle_agent, run_loop, used_s_of
 from soak.app.sides import ArmSpec, Side, arm_spec, open_sides
 from soak.app.sitting import ARMS_DONE, decider_of
-from soak.check import Decider, scenario_of
+from soak.check import Watcher, scenario_of
 from soak.classify import DEFAULTS
 from soak.errors import CorpusError, TargetError, UsageError
 from soak.facts import ArmCard, Event, Manifest, Scenario
@@ -166,7 +166,7 @@ def _taken_up(folder: RunFolder, plan: Plan) -> Earlier:
         writer.flush()
         with folder.history() as history:
             done, starts, used_s = frozenset(history.done()), history.start_counts(), history.active_s()
-            tally, over = _tally_of(history, decider), frozenset(end.key for end in history.conversation_ends())
+            tally, over = take_up(history, decider), frozenset(end.key for end in history.conversation_ends())
         text = f"{len(done)} turns done, {len(closed)} were in flight and are offered again"
         event = Event(at=RealClock().wall(), kind="resumed", text=text, data={"done": len(done), "closed": len(closed)})
         writer.event(event)
@@ -189,9 +189,17 @@ def _forget_other_classifier(folder: RunFolder, scenario: Scenario) -> None:
         folder.update_manifest(msgspec.structs.replace(folder.manifest, classifier=None))
 
 
-def _tally_of(history: History, decider: Decider | None) -> Tally:
-    """Count the turns that are done, so that `stop_if` and `decide` see the whole run and not this sitting alone."""
-    tally = Tally()
+def take_up(history: History, decider: Watcher | None) -> Tally:
+    """
+    Return the counts of the turns that are done, so that `stop_if` sees the whole run and not this sitting alone.
+
+    The decider is told of them in the order in which they began.
+    """
+    tally, done = Tally(), history.done()
+    if decider is not None:
+        for started in history.starts():
+            if started.key in done:
+                decider.begun(started.key)
     for record in history.records():
         if record.outcome != "indeterminate":
             tally.add(record)

@@ -15,7 +15,7 @@ from soak.app.audience import Audience
 from soak.app.keeping import keeping
 from soak.app.sides import Side
 from soak.app.watching import lone_turns, on_interrupt, polling
-from soak.check import Allowed, Decider, live_stop
+from soak.check import Allowed, Decider, RateDecider, Watcher, live_stop
 from soak.classify import DEFAULTS
 from soak.client import Desk, Request, compose, open_client
 from soak.facts import ConversationKey, Deadlines, EngineSample, Event, Message, Record, Retries, Scenario, TurnKey
@@ -75,7 +75,7 @@ class Sitting:
     starts: Mapping[TurnKey, int] = field(default_factory=dict)
     used_s: float = 0.0
     tally: Tally = field(default_factory=Tally)
-    decider: Decider | None = None
+    decider: Watcher | None = None
     corpus_path: Path = Path()
     more: bool = False
 
@@ -91,11 +91,13 @@ class Sitting:
         self.audience.sample(sample)
 
 
-def decider_of(plan: Plan) -> Decider | None:
-    """Return what watches a run of two arms (or ABA) whose scenario says `decide`; None for any other."""
+def decider_of(plan: Plan) -> Watcher | None:
+    """Return what may end a run by its evidence: of two arms (or ABA), or of one by its rates; None for any other."""
     scenario = plan.scenario
-    if scenario.decide is None or len(plan.arms) < 2:
+    if scenario.decide is None:
         return None
+    if len(plan.arms) < 2:
+        return RateDecider(scenario.decide) if scenario.decide.rates is not None else None
     first, second = plan.arms[:2]  # a third is the first once more, which shows drift and decides nothing
     budget = scenario.budget
     seconds = (budget.hours or 0.0) * 3600 + (budget.minutes or 0.0) * 60
@@ -198,7 +200,7 @@ async def _replay(sitting: Sitting, arms: dict[str, Arm], switch: Switch, pressu
         scenario=sitting.scenario,
         settings=DEFAULTS.override(dict(sitting.scenario.classify)),
         ledger=sitting.writer,
-        listener=sitting.audience,
+        listener=_Told(sitting.audience, sitting.decider),
         clock=sitting.clock,
         switch=switch,
         tell=sitting.tell,
@@ -237,6 +239,23 @@ async def _replay(sitting: Sitting, arms: dict[str, Arm], switch: Switch, pressu
     for said in (shaper.said(), pressure.said() if pressure else None):
         if said is not None:
             sitting.tell("shaped", said)
+
+
+class _Told:
+    """The audience, with the decider told of each turn that begins."""
+
+    def __init__(self, audience: Audience, decider: Watcher | None) -> None:
+        self._decider = decider
+        self.signal = audience.signal
+        self.ended = audience.ended
+        self.event = audience.event
+        self._audience = audience
+
+    def started(self, key: TurnKey) -> None:
+        """A turn is being sent."""
+        if self._decider is not None:
+            self._decider.begun(key)
+        self._audience.started(key)
 
 
 def _carrier_of(sitting: Sitting, shaper: Shaper) -> Carrier:

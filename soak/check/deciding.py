@@ -8,12 +8,12 @@ whatever happened inside (see `stats.sequential`), so one may look at it as ofte
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from soak.check.classes import CLASS_SETS
 from soak.check.evidence import direction_of
 from soak.check.wording import TITLES, percent, rounded_up, two_digits
-from soak.facts import Decide, Record, TurnClass
+from soak.facts import Decide, Record, TurnClass, TurnKey
 from soak.stats import DifferenceMeter, EvidenceMeter
 
 _LOOKS_FIRST = 5
@@ -22,7 +22,7 @@ _LOOKS_FIRST = 5
 _KINDNESS = 10
 """Beta is shared among this many looks: to give up takes rates that beta / 10 speaks against."""
 
-Outcome = Literal["improvement", "regression", "equivalent", "undecidable"]
+Outcome = Literal["improvement", "regression", "equivalent", "undecidable", "good", "bad", "measured"]
 
 
 class Decision(NamedTuple):
@@ -31,6 +31,18 @@ class Decision(NamedTuple):
     outcome: Outcome
     class_: str
     text: str
+
+
+class Watcher(Protocol):
+    """What may end a run by its evidence: told of each turn as it begins and as it ends."""
+
+    def begun(self, key: TurnKey) -> None:
+        """Take note that a turn is about to be sent."""
+        ...
+
+    def take(self, record: Record, used_s: float = 0.0, /) -> Decision | None:
+        """Take the end of one turn; returns the decision at the record that brings it and None else."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +93,9 @@ class Decider:
     def bar(self) -> float:
         """The e-value that decides: 1/alpha times the classes asked about."""
         return len(self._questions) / self._decide.alpha
+
+    def begun(self, key: TurnKey) -> None:
+        """Nothing depends on when a turn began: conversations count when all their turns have ended."""
 
     def take(self, record: Record, used_s: float = 0.0) -> Decision | None:
         """

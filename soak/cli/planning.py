@@ -8,7 +8,7 @@ import typer
 from soak.app.planning import PowerOrder, power
 from soak.check import Design, PowerPlan
 from soak.cli.door import command, out
-from soak.errors import UsageError
+from soak.cli.options import share_of
 from soak.facts import encode
 
 _TITLES = {
@@ -57,8 +57,8 @@ def power_command(
     """Say how many turns it takes to tell two failure rates apart. Hours too, from the --tokens options or a pilot."""
     plan = power(
         PowerOrder(
-            rate_a=_share("--rate-a", rate_a),
-            rate_b=_share("--rate-b", rate_b),
+            rate_a=share_of("--rate-a", rate_a),
+            rate_b=share_of("--rate-b", rate_b),
             turns=turns,
             icc=icc,
             cluster_size=cluster_size,
@@ -74,18 +74,6 @@ def power_command(
     )
     out(encode(plan).decode() if as_json else "\n".join(_lines(plan)))
     return 0
-
-
-def _share(option: str, text: str | None) -> float | None:
-    if text is None:
-        return None
-    try:
-        value = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value <= 1:
-        raise UsageError(f"{option} {text} cannot be used", why="it is no share from 0 to 1", hint=f"{option} 0.5%")
-    return value
 
 
 def _lines(plan: PowerPlan) -> list[str]:

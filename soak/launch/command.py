@@ -11,7 +11,7 @@ import msgspec
 from soak.errors import LaunchError
 from soak.facts import Build
 from soak.launch.cache import MARKER, EnvironmentMarker, read_marker
-from soak.launch.install import venv_of
+from soak.launch.install import source_of, venv_of
 from soak.launch.machine import IMPORT_PATH, LOOPBACK, Place, server_environment, whole_machine
 from soak.launch.prepare import Prepared
 from soak.launch.spec import LaunchSpec
@@ -66,6 +66,7 @@ def _filler(prepared: Prepared, port: int, place: Place) -> Callable[[str], str]
         "{port}": str(port),
         "{cores}": str(place.cores),
         "{image}": prepared.spec.image or "",
+        "{source}": str(source_of(prepared.folder)),
     }
 
     def fill(text: str) -> str:

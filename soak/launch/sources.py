@@ -4,6 +4,7 @@ import hashlib
 import os
 import re
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
@@ -37,11 +38,11 @@ def _commit_of(file: BuildFile) -> str:
     assert file.ref is not None
     if _COMMIT.match(file.ref):
         return file.ref
-    folder = str(Path(file.checkout or ".").expanduser())
-    return _git_commit(["-C", folder, "rev-parse", "--verify", "--end-of-options", f"{file.ref}^{{commit}}"], file.ref)
+    return commit_in(file.checkout or ".", file.ref)
 
 
-def _git_commit(arguments: list[str], what: str) -> str:
+def git_output(arguments: Sequence[str]) -> tuple[str, str]:
+    """Return what git wrote on stdout and on stderr; that it cannot be run is told like an error of its own."""
     try:
         result = subprocess.run(
             ["git", *arguments],
@@ -51,9 +52,20 @@ def _git_commit(arguments: list[str], what: str) -> str:
             stdin=subprocess.DEVNULL,
             check=False,
         )
-        told, said = (data.decode("utf-8", "replace").strip() for data in (result.stdout, result.stderr))
     except (OSError, subprocess.TimeoutExpired) as error:
-        told, said = "", str(error)
+        return "", str(error)
+    told, said = (data.decode("utf-8", "replace").strip() for data in (result.stdout, result.stderr))
+    return told, said
+
+
+def commit_in(checkout: str, ref: str) -> str:
+    """Return the full commit that `ref` is in a local clone; raises `LaunchError` if it cannot be found."""
+    folder = str(Path(checkout).expanduser())
+    return _git_commit(["-C", folder, "rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}"], ref)
+
+
+def _git_commit(arguments: list[str], what: str) -> str:
+    told, said = git_output(arguments)
     commit = told.partition("\t")[0].strip()
     if not _COMMIT.match(commit):
         raise LaunchError(

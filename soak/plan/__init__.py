@@ -5,6 +5,7 @@ Pure: no I/O, no clock, no state; the same input always gives the same plan, on 
 Resuming is the same plan minus what is done.
 """
 
+from soak.plan.bisection import Search, Told, search
 from soak.plan.canaries import asks_for_word, word_for
 from soak.plan.outline import PlanOutline, describe
 from soak.plan.pace import arrivals, in_flight_at, think_time_s
@@ -18,6 +19,8 @@ __all__ = [
     "Gap",
     "Plan",
     "PlanOutline",
+    "Search",
+    "Told",
     "abort_after",
     "arm_order",
     "arrivals",
@@ -33,6 +36,7 @@ __all__ = [
     "offset_for",
     "plan_digest",
     "salt_for",
+    "search",
     "seed_for",
     "shapes_of",
     "siblings_of",

@@ -8,6 +8,7 @@ prints or writes is somebody else. Everything a model, a server or a file said i
 """
 
 from soak.report.arms import ReportArm, ReportTurn
+from soak.report.bisection import step_line, terminal_bisection
 from soak.report.comparison import markdown_comparison, terminal_comparison
 from soak.report.corpora import terminal_corpora, terminal_corpus, terminal_episode, terminal_import
 from soak.report.escape import escape_markdown, escape_terminal, printable
@@ -35,6 +36,8 @@ __all__ = [
     "markdown_comparison",
     "outcomes_table",
     "printable",
+    "step_line",
+    "terminal_bisection",
     "terminal_caches",
     "terminal_comparison",
     "terminal_corpora",

@@ -11,6 +11,10 @@ _COLOURS = {
     "max_tokens": "33",
     "improvement": "32",
     "regression": "31",
+    "good": "32",
+    "bad": "31",
+    "undecided": "33",
+    "untestable": "33",
 }
 
 

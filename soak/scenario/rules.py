@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
-from soak.facts import Budget, Deadlines, Decide, Load, Sandbox, ThinkTime, encode
+from soak.facts import Budget, Deadlines, Decide, Load, Rates, Sandbox, ThinkTime, encode
 from soak.scenario.sentences import Problem, suggestion
 from soak.scenario.thresholds import threshold_problem
 
@@ -158,6 +158,17 @@ def _decide(decide: Decide) -> Iterator[Problem]:
             yield Problem(("decide", "classes", i), f"{name} is named twice")
     if "any_failure" in decide.classes and len(decide.classes) > 1:
         yield Problem(("decide", "classes"), "any_failure holds every class, so it stands alone")
+    if decide.rates is not None:
+        yield from _rates(decide.rates)
+
+
+def _rates(rates: Rates) -> Iterator[Problem]:
+    if rates.good is not None and (rates.bad is None or rates.bad <= rates.good):
+        yield Problem(("decide", "rates"), "good needs a bad that is greater")
+    if rates.likely_good is not None and (rates.good is None or rates.likely_good > rates.good):
+        yield Problem(("decide", "rates", "likely_good"), "needs a good that is not less")
+    if rates.likely_bad is not None and (rates.bad is None or rates.likely_bad < rates.bad):
+        yield Problem(("decide", "rates", "likely_bad"), "needs a bad that is not greater")
 
 
 def _sandbox(sandbox: Sandbox) -> Iterator[Problem]:

@@ -59,7 +59,7 @@ from soak.stats.rates import (
     upper_bound,
     wilson,
 )
-from soak.stats.sequential import DifferenceMeter, EvidenceMeter, anytime_rate, log_evidence
+from soak.stats.sequential import DifferenceMeter, EvidenceMeter, anytime_excludes, anytime_rate, log_evidence
 from soak.stats.standardised import Stratum, standardised_change
 from soak.stats.survival import Lives, kaplan_meier, log_rank, log_rank_paired, median_life
 from soak.stats.totals import RatioEstimate, total_ratio, totals_by_cluster
@@ -86,6 +86,7 @@ __all__ = [
     "Stratum",
     "TrendEstimate",
     "adjacency_p",
+    "anytime_excludes",
     "anytime_rate",
     "band_counts",
     "by_cluster",

@@ -6,10 +6,20 @@ knows no HTTP, no scenario and no verdict. The format of the folder is in `folde
 `schema.py`; probes keep `journal.py`.
 """
 
+from soak.store.bisect_folder import BisectFolder
 from soak.store.folder import RunFolder, engine_log_path
 from soak.store.history import History
 from soak.store.journal import Journal, read_journal
 from soak.store.resume import close_open_starts
 from soak.store.writer import HistoryWriter
 
-__all__ = ["History", "HistoryWriter", "Journal", "RunFolder", "close_open_starts", "engine_log_path", "read_journal"]
+__all__ = [
+    "BisectFolder",
+    "History",
+    "HistoryWriter",
+    "Journal",
+    "RunFolder",
+    "close_open_starts",
+    "engine_log_path",
+    "read_journal",
+]

@@ -39,14 +39,15 @@ def write_manifest(path: Path, manifest: Manifest) -> None:
     Raises `RunFolderError` if it cannot be written, or if something in it looks like an API key.
     """
     text = to_json(manifest)
-    _refuse_secrets(path, msgspec.json.decode(text))
+    refuse_secrets(path, msgspec.json.decode(text))
     try:
-        _replace(path, msgspec.json.format(text, indent=2).encode() + b"\n")
+        replace_whole(path, msgspec.json.format(text, indent=2).encode() + b"\n")
     except OSError as error:
         raise unwritable(path, error) from error
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace_whole(path: Path, data: bytes) -> None:
+    """Replace a file durably: a crash leaves the old one or the new one."""
     fresh = path.with_name(path.name + ".new")
     with fresh.open("wb") as file:
         file.write(data)
@@ -84,7 +85,8 @@ def _check_schema(path: Path, schema: str) -> None:
         raise newer(path.parent, f"{schema}; this soak knows {_FAMILY}/{_NUMBER}")
 
 
-def _refuse_secrets(path: Path, manifest: dict[str, Any]) -> None:
+def refuse_secrets(path: Path, manifest: dict[str, Any]) -> None:
+    """Raise `RunFolderError` if something among these values looks like an API key."""
     for place, value in _leaves(manifest, ""):
         named_so = value is not None and _SECRET_NAME.search(place.rpartition(".")[2])
         if named_so or (isinstance(value, str) and _SECRET_VALUE.search(value)):

@@ -1,55 +1,28 @@
 """Builds through the command line: started, told apart, one after the other, killed, restarted."""
 
-import json
 import os
 import re
+import shlex
 import signal
 import sys
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
-from rigs.cli import TESTS, Command, ends_of, processes_holding, wait_until
+from rigs.builds import engines
+from rigs.builds import scripted_build as build
+from rigs.cli import Command, ends_of, processes_holding, wait_until
 
 from soak.store import RunFolder
 
 Soak = Callable[..., Command]
 
 
-def build(folder: Path, name: str, *options: str, **fields: Any) -> str:
-    """Write a build that starts the scripted server and return its path."""
-    words = [sys.executable, "-m", "fakes", "--port", "{port}", "--rates", "none", *options]
-    content = {
-        "about": "The scripted server.",
-        "engine": "command",
-        "model": "fake-model",
-        "command": words,
-        "environment": {"PYTHONPATH": str(TESTS), "OPENBLAS_NUM_THREADS": "1"},
-    }
-    path = folder / f"{name}.yaml"
-    path.write_text(json.dumps(content | fields))
-    return path.name
-
-
 @pytest.fixture(autouse=True)
 def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache of builds that is not the user's."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "soak-cache"))
-
-
-def engines(log: Path) -> list[int]:
-    """Return the scripted servers that write to this log."""
-    writers = {pid: cmdline(pid) for pid in processes_holding(log)}
-    return [pid for pid, line in writers.items() if b"fakes\0--port" in line and b"guardian" not in line]
-
-
-def cmdline(pid: int) -> bytes:
-    try:
-        return Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def test_two_builds_together_are_told_apart_by_their_cards(soak: Soak, tmp_path: Path) -> None:
@@ -107,6 +80,22 @@ def test_kill_of_soak_ends_both_servers_and_resume_goes_on(begin: Soak, soak: So
     assert resumed.json["state"] == "complete", resumed.err
     done = ends_of(tmp_path / "r")["finished"]
     assert len(done) == len(set(done)) == 10
+
+
+def test_after_a_kill_doctor_finds_no_server_left(begin: Soak, soak: Soak, tmp_path: Path) -> None:
+    """SIGKILL while two servers run, one of which heeds no SIGTERM and has a child: none outlives a `soak doctor`."""
+    server = shlex.join([sys.executable, "-m", "fakes", "--rates", "none", "--port"])
+    shell = f"trap '' TERM; sleep 600 & {server} {{port}}"
+    names = [build(tmp_path, "one"), build(tmp_path, "stubborn", command=["bash", "-c", shell])]
+    command = begin("run", "--scenario", "smoke", "--run", "r", "--set", "think_time={mode: fixed, fixed_s: 5}",
+                    "--arm", f"a={names[0]}", "--arm", f"b={names[1]}").said("run begins")  # fmt: skip
+    logs = [tmp_path / "r" / f"engine-{arm}.log" for arm in "ab"]
+    assert [len(set(processes_holding(log))) for log in logs] == [2, 4], "a guardian and its server; shell and child"
+    command.signal(signal.SIGKILL)
+    command.wait()
+    assert "PROBLEM" not in soak("doctor").out
+    for log in logs:
+        wait_until(lambda log=log: not processes_holding(log), what="the end of the servers")
 
 
 def test_a_sequential_run_is_resumed_at_the_arm_it_stopped_in(begin: Soak, soak: Soak, tmp_path: Path) -> None:

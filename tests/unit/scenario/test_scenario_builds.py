@@ -48,6 +48,7 @@ def test_the_builds_that_come_with_soak_can_be_read(name: str) -> None:
         GPU + "wheel: vllm-0.32.0-cp38-abi3-linux_x86_64.whl\n",
         COMMAND,
         'about: x\nengine: command\ncommand: [run]\nenvironment: {PORT: "{port}"}\n',
+        COMMAND + "ref: main\ncheckout: ~/gateway\n",
         URL,
     ],
 )
@@ -72,6 +73,9 @@ def test_every_kind_of_build_survives_the_manifest(text: str, tmp_path: Path) ->
         ("about: x\nengine: command\ncommand: [serve]\n", "must hold {port}"),
         ("about: x\nengine: command\n", "command is required"),
         (COMMAND + "version: x\nspeculative: {method: mtp}\n", "speculative: does not belong to engine command"),
+        (COMMAND + "ref: main\n", "checkout is required: a commit is copied from a local clone"),
+        (COMMAND + "checkout: x\n", "ref is required"),
+        (URL + "ref: main\n", "ref: does not belong to engine url"),
         ("about: x\nengine: url\n", "url is required"),
         (URL + "flags: [-x]\n", "flags: does not belong to engine url"),
         (CPU + "speed: 1\n", "speed: unknown key"),

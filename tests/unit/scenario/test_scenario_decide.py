@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from soak.errors import ScenarioError
-from soak.facts import Decide
+from soak.facts import Decide, Rates
 from soak.scenario import load_scenario
 
 MINIMAL = "name: a\nquestion: b\nduration: c\ncorpus: d\n"
@@ -23,6 +23,9 @@ def test_a_run_does_not_end_by_its_evidence_unless_asked_to(tmp_path: Path) -> N
     assert decide_in("decide: {}\n", tmp_path) == Decide()
     found = decide_in("decide: {alpha: 0.01, margin: 0.005, classes: [early_stop, error]}\n", tmp_path)
     assert found == Decide(alpha=0.01, margin=0.005, classes=("early_stop", "error"))
+    one_arm = decide_in("decide: {rates: {good: 0.01, bad: 0.1, min_turns: 5}}\n", tmp_path)
+    assert one_arm == Decide(rates=Rates(good=0.01, bad=0.1, min_turns=5))
+    assert decide_in("decide: {rates: {}}\n", tmp_path) == Decide(rates=Rates())
 
 
 @pytest.mark.parametrize(
@@ -37,6 +40,9 @@ def test_a_run_does_not_end_by_its_evidence_unless_asked_to(tmp_path: Path) -> N
             "decide:\n  classes: [any_failure, error]\n",
             "line 6: decide.classes: any_failure holds every class, so it stands alone",
         ),
+        ("decide:\n  rates: {good: 0.1, bad: 0.1}\n", "line 6: decide.rates: good needs a bad that is greater"),
+        ("decide:\n  rates: {good: 0.1}\n", "line 6: decide.rates: good needs a bad that is greater"),
+        ("decide:\n  rates: {good: 0, bad: 1}\n", "line 6: decide.rates.bad: must be less than 1, is 1"),
     ],
 )
 def test_what_is_wrong_with_it_is_said(text: str, problem: str, tmp_path: Path) -> None:
