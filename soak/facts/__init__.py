@@ -59,6 +59,17 @@ from soak.facts.finding import (
     Signal,
     TurnClass,
 )
+from soak.facts.grid import (
+    GRID_CELLS_MAX,
+    Grid,
+    GridCell,
+    GridFactor,
+    GridFile,
+    GridFound,
+    GridLevel,
+    GridQuestion,
+    GridSide,
+)
 from soak.facts.history import Event, Record, RecordOutline, Started
 from soak.facts.key import TurnKey
 from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest
@@ -118,6 +129,7 @@ __all__ = [
     "COMPARATORS",
     "CONVERSATION_ENDED",
     "EPISODE_SCHEMA",
+    "GRID_CELLS_MAX",
     "REPOSITORY_SCHEMA",
     "TASK_SCHEMA",
     "VLLM_REPOSITORY",
@@ -165,6 +177,14 @@ __all__ = [
     "Finding",
     "Gate",
     "Goodput",
+    "Grid",
+    "GridCell",
+    "GridFactor",
+    "GridFile",
+    "GridFound",
+    "GridLevel",
+    "GridQuestion",
+    "GridSide",
     "Judgement",
     "LatencyComparison",
     "Live",

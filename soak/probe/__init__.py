@@ -8,7 +8,22 @@ journals for it. Modules that decide (what to ask next, what the answers mean) a
 
 from soak.probe.allowance import Allowance
 from soak.probe.asking import Ask, Asker, Keep
+from soak.probe.cells import FIRST_REPEAT, Cell, cells_of
+from soak.probe.gridded import found_by_grid
 from soak.probe.outcomes import answer_of, outcomes_of
 from soak.probe.question import body_of, seed_of
 
-__all__ = ["Allowance", "Ask", "Asker", "Keep", "answer_of", "body_of", "outcomes_of", "seed_of"]
+__all__ = [
+    "FIRST_REPEAT",
+    "Allowance",
+    "Ask",
+    "Asker",
+    "Cell",
+    "Keep",
+    "answer_of",
+    "body_of",
+    "cells_of",
+    "found_by_grid",
+    "outcomes_of",
+    "seed_of",
+]

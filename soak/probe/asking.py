@@ -25,6 +25,11 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int = 1
     first: int = 0
 
+    @property
+    def counted(self) -> range:
+        """Its repeats, as they are counted."""
+        return range(self.first, self.first + self.repeats)
+
 
 class Keep(Protocol):
     """Where trials are kept, and found again by a process that goes on."""
@@ -78,7 +83,7 @@ class Asker:
     def missing(self, ask: Ask) -> int:
         """Return how many requests `ask` would send: those not kept yet."""
         kept = self._keep.trials
-        return sum(self._key(ask, repeat) not in kept for repeat in _repeats(ask))
+        return sum(self._key(ask, repeat) not in kept for repeat in ask.counted)
 
     async def _all(self, asks: Sequence[Ask]) -> tuple[tuple[Trial, ...], ...]:
         async with open_client(self.target, "wire") as client:
@@ -93,7 +98,7 @@ class Asker:
                 return await self._trial(exchange, ask, repeat)
 
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(within(repeat)) for repeat in _repeats(ask)]
+            tasks = [group.create_task(within(repeat)) for repeat in ask.counted]
         return tuple(task.result() for task in tasks)
 
     async def _trial(self, exchange: Exchanging, ask: Ask, repeat: int) -> Trial:
@@ -131,10 +136,6 @@ class Asker:
             retries=self._retries,
             max_tokens=max_tokens,
         )
-
-
-def _repeats(ask: Ask) -> range:
-    return range(ask.first, ask.first + ask.repeats)
 
 
 def _sink(judge: TurnJudge) -> Sink:

@@ -82,6 +82,16 @@ def find_build(name_or_path: str) -> NamedBuild:
     )
 
 
+def names_key(variable: str) -> bool:
+    """Whether a variable of this name would hold a key, which must not stand in a file."""
+    return bool(_SECRET.search(variable))
+
+
+def holds_key(word: str) -> bool:
+    """Whether a word of a command, or a variable's value, seems to hold a key."""
+    return any(pattern.search(word) for pattern in _SECRET_WORDS)
+
+
 def load_build(path: Path) -> NamedBuild:
     """Return the build in the YAML file `path`, named after it; raises `BuildFileError` with every problem found."""
     try:
@@ -113,11 +123,11 @@ def _check(value: dict[str, Any]) -> tuple[BuildFile | None, list[Problem]]:
 def _rules(file: BuildFile) -> Iterator[Problem]:
     yield from _OF_ENGINE[file.engine](file)
     for name, value in file.environment.items():
-        if _SECRET.search(name) or any(pattern.search(value) for pattern in _SECRET_WORDS):
+        if names_key(name) or holds_key(value):
             yield Problem(("environment", name), "looks like a key, which would be stored: name it in pass_on instead")
     for name in ("command", "flags"):
         for at, word in enumerate(getattr(file, name)):
-            if any(pattern.search(word) for pattern in _SECRET_WORDS):
+            if holds_key(word):
                 yield Problem((name, at), "looks like a key, which would be stored: give it by a variable in pass_on")
     for name in ("url", "wheel", "repository"):
         if _CREDENTIALS.match(getattr(file, name) or ""):

@@ -13,7 +13,7 @@ from soak.errors import UsageError
 from soak.facts import EngineChange, Trial, digest_of
 from soak.facts.scenario import ToolMode
 from soak.launch import altered
-from soak.probe import Allowance, Asker
+from soak.probe import Allowance, Ask, Asker
 from soak.store import Journal
 
 WITHOUT_SPECULATION = EngineChange(speculation=False)
@@ -75,17 +75,21 @@ class Benches:
     def __init__(self, order: ProbeOrder, kept: Kept, audience: Preparing) -> None:
         self._order = order
         self._kept = kept
-        self._audience = audience
+        self.audience = audience
         self.allowance = Allowance(order.max_requests)
         self.allowance.used = len(kept.trials)
 
     def refusal(self, change: EngineChange) -> str | None:
         """Return why no server can be had in this state, None if one can: asked before anything is started."""
-        try:
-            self._spec(change)
-        except UsageError as error:
-            return f"{error.what}: {error.why}"
-        return None
+        return refusal_of(self._order, change)
+
+    def kept(self, change: EngineChange, ask: Ask) -> tuple[Trial, ...] | None:
+        """Return the trials of `ask` on a server in this state, if all of them are kept: then none is needed for it."""
+        name = bench_name(server_for(self._order, change))
+        case, asked = ask.case.digest, digest_of(ask.change)
+        found = [self._kept.trials.get((name, case, asked, repeat)) for repeat in ask.counted]
+        trials = tuple(trial for trial in found if trial is not None)
+        return trials if len(trials) == len(found) else None
 
     @contextmanager
     def open(self, change: EngineChange | None = None) -> Iterator[Bench]:
@@ -94,7 +98,7 @@ class Benches:
 
         Raises `UsageError` where `refusal` has words, `LaunchError` or `TargetError` where the server does not come.
         """
-        spec = self._spec(change or EngineChange())
+        spec = server_for(self._order, change or EngineChange())
         name = bench_name(spec)
         with open_sides(
             (spec,),
@@ -102,7 +106,7 @@ class Benches:
             model=self._order.model,
             api_key=self._order.api_key,
             log_folder=self._order.folder,
-            audience=self._audience,
+            audience=self.audience,
         ) as (side,):
             asker = Asker(
                 bench=name,
@@ -114,20 +118,34 @@ class Benches:
             )
             yield Bench(name=name, side=side, asker=asker)
 
-    def _spec(self, change: EngineChange) -> ArmSpec:
-        """Return the server in this state: the target, the plain server given for it, or the build started so."""
-        if change == EngineChange():
-            return self._order.target
-        if change == WITHOUT_SPECULATION and self._order.plain is not None:
-            return self._order.plain
-        build = self._order.target.build
-        if build is None:
-            raise UsageError(
-                f"{self._order.target.target} cannot be started with {change.text}",
-                why="it is a server that runs already",
-                hint="give the build that it is, or with --plain a second server that runs without speculation",
-            )
-        return replace(self._order.target, build=altered(build, change))
+
+def server_for(order: ProbeOrder, change: EngineChange) -> ArmSpec:
+    """
+    Return the server in this state: the target, the plain server given for it, or the build started so.
+
+    Raises `UsageError` if there is none.
+    """
+    if change == EngineChange():
+        return order.target
+    if change == WITHOUT_SPECULATION and order.plain is not None:
+        return order.plain
+    build = order.target.build
+    if build is None:
+        raise UsageError(
+            f"{order.target.target} cannot be started with {change.text}",
+            why="it is a server that runs already",
+            hint="give the build that it is, or with --plain a second server that runs without speculation",
+        )
+    return replace(order.target, build=altered(build, change))
+
+
+def refusal_of(order: ProbeOrder, change: EngineChange) -> str | None:
+    """Return why no server can be had in this state, None if one can."""
+    try:
+        server_for(order, change)
+    except UsageError as error:
+        return f"{error.what}: {error.why}"
+    return None
 
 
 def bench_name(spec: ArmSpec) -> str:
