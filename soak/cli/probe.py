@@ -11,16 +11,19 @@ import typer
 from rich.console import Console
 
 from soak.app.probe.benches import Benches, ProbeOrder, open_benches
-from soak.app.probe.cases import arm_of_run, case_of_file, case_of_run
+from soak.app.probe.cases import arm_of_run, case_of_file, cases_of_run, failing_cases
+from soak.app.probe.grid import plan_grid, probe_grid
 from soak.app.probe.repeats import plan_repeats, probe_repeats
 from soak.app.sides import DEFAULT_ARM, ArmSpec, arm_spec
 from soak.cli.door import command, out, say, terminal
 from soak.cli.steps import StepView
 from soak.errors import UsageError
-from soak.facts import Case, ProbePlan, encode
-from soak.report import terminal_probe_plan, terminal_repeats
+from soak.facts import Case, Grid, ProbePlan, encode
+from soak.report import terminal_grid, terminal_probe_plan, terminal_repeats
+from soak.scenario import find_grid
 
 MAX_REQUESTS = 1000
+REPEATS = 10
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,7 +43,10 @@ def register(app: typer.Typer) -> None:
 
 def probe_command(
     run_dir: Annotated[Path | None, typer.Argument(metavar="RUN", help="The run folder the turn is in.")] = None,
-    turn: Annotated[str | None, typer.Argument(metavar="TURN", help="Its key, as `soak show RUN` lists it.")] = None,
+    turns: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TURN", help="Its key, as `soak show RUN` lists it; several for --grid."),
+    ] = None,
     turn_file: Annotated[
         Path | None, typer.Option("--turn-file", metavar="FILE", help="A turn file, in place of RUN and TURN.")
     ] = None,
@@ -53,7 +59,23 @@ def probe_command(
         typer.Option(help="URL or build of the same model without speculation, where soak does not start the target."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="Model name; default: the only one the server lists.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, max=10_000, help="How often each question is asked.")] = 10,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=10_000, help="How often each question is asked; default 10, with --grid what its file says."
+        ),
+    ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|default",
+            help="Ask in every combination of settings and say which the fault needs; default: speculation, prefix"
+            " cache, temperature.",
+        ),
+    ] = None,
+    failing: Annotated[
+        int | None, typer.Option("--failing", min=1, max=100, help="With --grid: this many of the run's failing turns.")
+    ] = None,
     max_requests: Annotated[int, typer.Option(min=1, help="Never send more than this.")] = MAX_REQUESTS,
     into: Annotated[
         Path | None,
@@ -63,7 +85,12 @@ def probe_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> int:
     """Ask one turn again: how often it fails, and what it needs to fail. Every answer is kept and never asked twice."""
-    case = _case(run_dir, turn, turn_file)
+    if grid is None and (failing is not None or len(turns or ()) > 1):
+        raise UsageError(
+            "several turns were named", why="one turn is asked again at a time", hint="--grid default takes several"
+        )
+    cases = failing_cases(run_dir, failing) if run_dir and failing else _cases(run_dir, turns or [], turn_file)
+    case, turn = cases[0], cases[0].name if run_dir else None
     order = ProbeOrder(
         target=_target(target, run_dir, turn, case),
         plain=arm_spec("plain", plain) if plain else None,
@@ -73,11 +100,14 @@ def probe_command(
         api_key=os.environ.get("SOAK_API_KEY") or None,
         tools=case.tool_mode,
     )
+    many = repeats or REPEATS
     probing = Probing(
-        plan=lambda: plan_repeats(case, repeats),
-        act=lambda benches: probe_repeats(case, repeats, benches),
+        plan=lambda: plan_repeats(case, many),
+        act=lambda benches: probe_repeats(case, many, benches),
         show=terminal_repeats,
     )
+    if grid is not None:
+        probing = gridding(order, find_grid(grid), cases, repeats)
     return carried_out(probing, order, case, only_plan=plan, as_json=as_json)
 
 
@@ -87,6 +117,14 @@ def carried_out(probing: Probing, order: ProbeOrder, case: Case, *, only_plan: b
     if only_plan:
         out(encode(planned).decode() if as_json else terminal_probe_plan(planned))
         return 0
+    found = found_by(probing, planned, order, case)
+    out(encode(found).decode() if as_json else probing.show(found, **terminal()))
+    say(f"\nanswers are kept in {order.folder}")
+    return probing.exit_code(found)
+
+
+def found_by(probing: Probing, planned: ProbePlan, order: ProbeOrder, case: Case) -> Any:
+    """Say what will be sent, do it and return what was found; raises `UsageError` where it is more than it may be."""
     say(terminal_probe_plan(planned))
     if not case.exact:
         say("note: the request cannot be made again to the letter; it is asked as nearly as it can be")
@@ -99,19 +137,28 @@ def carried_out(probing: Probing, order: ProbeOrder, case: Case, *, only_plan: b
     steps = StepView(Console(stderr=True, highlight=False))
     try:
         with open_benches(order, steps) as benches:
-            found = probing.act(benches)
+            return probing.act(benches)
     finally:
         steps.close()
-    out(encode(found).decode() if as_json else probing.show(found, **terminal()))
-    say(f"\nanswers are kept in {order.folder}")
-    return probing.exit_code(found)
 
 
-def _case(run_dir: Path | None, turn: str | None, turn_file: Path | None) -> Case:
-    if turn_file is not None and run_dir is None and turn is None:
-        return case_of_file(turn_file)
-    if turn_file is None and run_dir is not None and turn is not None:
-        return case_of_run(run_dir, turn)
+def gridding(order: ProbeOrder, grid: Grid, cases: tuple[Case, ...], repeats: int | None) -> Probing:
+    """Return the probe that asks these turns in the cells of a grid; `repeats` in place of what its file says."""
+    many = repeats or grid.repeats
+    title = cases[0].name if len(cases) == 1 else f"{len(cases)} turns"
+    most = max(case.sampling.max_tokens for case in cases)
+    return Probing(
+        plan=lambda: plan_grid(order, grid, repeats=many, title=title, turns=len(cases), max_tokens=most, cases=cases),
+        act=lambda benches: probe_grid(order, grid, cases, many, benches),
+        show=terminal_grid,
+    )
+
+
+def _cases(run_dir: Path | None, turns: list[str], turn_file: Path | None) -> tuple[Case, ...]:
+    if turn_file is not None and run_dir is None and not turns:
+        return (case_of_file(turn_file),)
+    if turn_file is None and run_dir is not None and turns:
+        return cases_of_run(run_dir, turns)
     raise UsageError(
         "it is not clear which turn is meant",
         why="a turn is given as RUN and TURN, or as --turn-file FILE",

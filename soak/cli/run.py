@@ -18,11 +18,13 @@ from soak.cli.door import INTERRUPTED, command, out, say, terminal
 from soak.cli.lines import LineView
 from soak.cli.live import LiveView
 from soak.cli.logs import configure
+from soak.cli.rungrid import grid_after, plan_both, show_plans
 from soak.cli.together import Together
 from soak.errors import UsageError
 from soak.facts import encode
 from soak.plan import describe
 from soak.report import terminal_plan, terminal_summary
+from soak.scenario import find_grid
 
 Result = TypeVar("Result")
 
@@ -69,6 +71,15 @@ def run_command(
             "--set", metavar="KEY=VALUE", help="Change one scenario field: sampling.max_tokens=96. Repeatable."
         ),
     ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|default",
+            help="Afterwards ask turns that failed again, in every combination of settings, with seeds of their own:"
+            " which setting does the fault need? The run only finds the turns; what failed in it is not counted again.",
+        ),
+    ] = None,
+    grid_turns: Annotated[int, typer.Option(min=1, max=100, help="With --grid: at most so many turns.")] = 3,
     run_dir: Annotated[
         Path | None, typer.Option("--run", help="Where to keep the run; default: runs/SCENARIO-TIME.")
     ] = None,
@@ -90,13 +101,23 @@ def run_command(
         folder=run_dir,
         arm_order=arm_order,
     )
+    wanted = find_grid(grid) if grid else None
     prepared = prepare_run(order)  # what is wrong with the scenario is said before anything else begins
+    planned = plan_both(order, prepared, wanted, grid_turns) if wanted else None
+    if plan and planned is not None:
+        show_plans(prepared, planned, as_json=as_json)
+        return 0
     if plan:
         outline = describe(prepared.plan)
         out(encode(outline).decode() if as_json else terminal_plan(outline))
         return 0
     if target is None and not arm:
         say("no --target and no SOAK_TARGET: starting the embedded local build (a real vLLM with a small model)")
+    if wanted is not None:
+        result = under_views(lambda audience: run(order, audience, prepared), log_json=log_json)
+        code = exit_code(result) if as_json else render(result, as_json=False)
+        grid_after(order, wanted, grid_turns, result, as_json=as_json)
+        return code
     return _watched(lambda audience: run(order, audience, prepared), as_json=as_json, log_json=log_json)
 
 
@@ -163,4 +184,9 @@ def render(result: RunResult, *, as_json: bool) -> int:
     else:
         out(terminal_summary(result.summary, **terminal()))
     say(f"\nrun folder: {result.folder}")
+    return exit_code(result)
+
+
+def exit_code(result: RunResult) -> int:
+    """Return the command's exit code: the verdict's, or how the run ended."""
     return _STATE_EXIT.get(result.summary.state, exit_code_of(result.summary))

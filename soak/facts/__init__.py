@@ -6,7 +6,7 @@ Every value is a frozen `msgspec.Struct`; times are seconds (`_s`), milliseconds
 """
 
 from soak.facts.build import Build, Capabilities
-from soak.facts.build_file import VLLM_REPOSITORY, BuildFile, NamedBuild
+from soak.facts.build_file import VLLM_REPOSITORY, BuildFile, NamedBuild, Switch
 from soak.facts.card import CardDifference, CardEntry, CardRow, CardSource, EnvironmentCard
 from soak.facts.case import CASE_SCHEMA, Case, Change, EngineChange, Trial
 from soak.facts.chunk import Chunk, ToolCallDelta
@@ -63,6 +63,7 @@ from soak.facts.grid import (
     GRID_CELLS_MAX,
     Grid,
     GridCell,
+    GriddedRun,
     GridFactor,
     GridFile,
     GridFound,
@@ -185,6 +186,7 @@ __all__ = [
     "GridLevel",
     "GridQuestion",
     "GridSide",
+    "GriddedRun",
     "Judgement",
     "LatencyComparison",
     "Live",
@@ -221,6 +223,7 @@ __all__ = [
     "Summary",
     "Survival",
     "SurvivalCurve",
+    "Switch",
     "Task",
     "TaskComparison",
     "TaskCounts",

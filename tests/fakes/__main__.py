@@ -10,6 +10,7 @@ import uvloop
 from fakes.answers import Style
 from fakes.engine import FakeEngine
 from fakes.following import WAYS, Following, lines_of, mixed_ways
+from fakes.needing import needing
 from fakes.policy import DEFAULT_RATES, Policy, pre_encoded, seeded_policy
 from fakes.server import FakeServer, Mind
 
@@ -20,6 +21,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one; the URL is the first line printed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rates", help="name=share,… of the faults; `none` for no faults; default: a mixture")
+    parser.add_argument("--needs", default="", help="settings without which there is no fault; see fakes.needing.NEEDS")
     parser.add_argument("--truth", type=Path, help="JSONL file the ground truth is appended to")
     parser.add_argument("--first-chunk-s", type=float, default=0.0)
     parser.add_argument("--gap-s", type=float, default=0.0)
@@ -62,7 +64,7 @@ def mind_of(args: argparse.Namespace) -> Mind:
     )
 
 
-def policy_of(args: argparse.Namespace) -> Policy:
+def policy_of(args: argparse.Namespace, engine: FakeEngine) -> Policy:
     """Return the policy the command line asks for."""
     if args.follow:
         lines = lines_of(args.follow)
@@ -71,7 +73,9 @@ def policy_of(args: argparse.Namespace) -> Policy:
     if args.burst:
         return pre_encoded(args.burst, args.gap_s)
     paces = {"first_chunk_s": args.first_chunk_s, "gap_s": args.gap_s, "answer_tokens": args.answer_tokens}
-    return seeded_policy(args.seed, rates_of(args.rates), **paces)
+    faulty = seeded_policy(args.seed, rates_of(args.rates), **paces)
+    needs = [name for name in args.needs.split(",") if name]
+    return needing(engine, needs, faulty, seeded_policy(args.seed, {}, **paces)) if needs else faulty
 
 
 async def main() -> None:
@@ -88,7 +92,7 @@ async def main() -> None:
     )
     style = replace(Style(), tokens_per_chunk=args.tokens_per_chunk)
     server = FakeServer(
-        policy_of(args),
+        policy_of(args, engine),
         mind=mind_of(args),
         engine=engine,
         port=args.port,

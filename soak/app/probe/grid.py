@@ -5,8 +5,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
-import msgspec
-
 from soak.app.probe.benches import Benches, ProbeOrder, bench_name, refusal_of, server_for
 from soak.errors import EngineError, UsageError
 from soak.facts import Case, EngineChange, Grid, GridFound, ProbePlan, Trial, digest_of
@@ -141,7 +139,7 @@ def _same_as_before(order: ProbeOrder, state: EngineChange, files: dict[str, str
     build = server_for(order, state).build
     if build is None or build.file.engine == "url":
         return None
-    before = files.setdefault(digest_of(msgspec.json.encode(build.file).decode()), state.text)
+    before = files.setdefault(digest_of(build.file), state.text)
     return None if before == state.text else f"it would be the same server as {before}"
 
 
