@@ -12,7 +12,7 @@ from soak.app.audience import Audience
 from soak.app.order import WantedOrder
 from soak.app.resume import resume
 from soak.app.run import RunOrder, RunResult, prepare_run, run
-from soak.app.sides import parse_arms
+from soak.app.sides import parse_arms, with_sampling
 from soak.check import exit_code_of
 from soak.cli.door import INTERRUPTED, command, out, say, terminal
 from soak.cli.lines import LineView
@@ -68,7 +68,10 @@ def run_command(
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="Change one scenario field: sampling.max_tokens=96. Repeatable."
+            "--set",
+            metavar="[ARM:]KEY=VALUE",
+            help="Change one scenario field: sampling.max_tokens=96; for one arm alone a field of sampling:"
+            " penalised:sampling.repetition_penalty=1.1. Repeatable.",
         ),
     ] = None,
     grid: Annotated[
@@ -88,14 +91,13 @@ def run_command(
     log_json: LogJsonFlag = False,
 ) -> int:
     """Replay a scenario and judge each turn as it ends. Everything is kept in a run folder; the summary is printed."""
-    overrides = _overrides(
-        set_ or [], dict(zip(_BUDGETS, (hours, minutes, passes, turns), strict=True)), in_flight, seed
-    )
+    sets, own = _by_arm(set_ or [])
+    overrides = _overrides(sets, dict(zip(_BUDGETS, (hours, minutes, passes, turns), strict=True)), in_flight, seed)
     target = target or (None if arm else os.environ.get("SOAK_TARGET") or None)
     order = RunOrder(
         scenario=scenario,
         overrides=overrides,
-        arms=parse_arms(arm or [], target),
+        arms=with_sampling(parse_arms(arm or [], target), own),
         model=model,
         api_key=os.environ.get("SOAK_API_KEY") or None,
         folder=run_dir,
@@ -134,6 +136,20 @@ def resume_command(
         as_json=as_json,
         log_json=log_json,
     )
+
+
+def _by_arm(sets: list[str]) -> tuple[list[str], list[tuple[str, str, str]]]:
+    """Return the changes to the scenario, and those for one arm alone as (arm, key, value)."""
+    shared: list[str] = []
+    own: list[tuple[str, str, str]] = []
+    for text in sets:
+        key, sign, value = text.partition("=")
+        arm, colon, field = key.strip().partition(":")
+        if sign and colon and arm.isidentifier():
+            own.append((arm, field, value))
+        else:
+            shared.append(text)
+    return shared, own
 
 
 def _overrides(

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from soak.facts import Capabilities
+from soak.facts import Capabilities, Sampling
 from soak.replay.fit import Meter
 from soak.replay.gate import Gate
 from soak.replay.ports import StreamClient
@@ -11,7 +11,11 @@ from soak.replay.ports import StreamClient
 
 @dataclass(kw_only=True)
 class Arm:
-    """A client, a gate, a meter for prompt lengths, and what the target can do; `tool_mode` is resolved."""
+    """
+    A client, a gate, a meter for prompt lengths, and what the target can do; `tool_mode` is resolved.
+
+    `sampling` is what it is asked with, if that is not the scenario's.
+    """
 
     name: str
     client: StreamClient
@@ -19,3 +23,4 @@ class Arm:
     meter: Meter
     capabilities: Capabilities
     tool_mode: Literal["native", "text"]
+    sampling: Sampling | None = None

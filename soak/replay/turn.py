@@ -84,7 +84,8 @@ class TurnRunner:
         if room.skip is not None:
             return self._end(Record(key=job.key, outcome="skipped", at=self._clock.wall(), reason=room.skip))
         body = self._body(arm, job, salt=job.salt)
-        self._record_start(job, _sized(body, room))
+        shared = body if arm.sampling is None else self._body(arm, job, salt=job.salt, own=False)
+        self._record_start(job, _sized(shared, room))
         try:
             record = await self._sent(arm, job, body, room)
         except asyncio.CancelledError:
@@ -184,13 +185,14 @@ class TurnRunner:
 
         return sink
 
-    def _body(self, arm: Arm, job: Job, *, salt: str | None) -> dict[str, Any]:
+    def _body(self, arm: Arm, job: Job, *, salt: str | None, own: bool = True) -> dict[str, Any]:
+        """Return the request; with the scenario's sampling in place of the arm's own where `own` is False."""
         return compose(
             job.asked.messages,
             job.asked.tools,
             mode=arm.tool_mode,
             model=arm.capabilities.model,
-            sampling=self._scenario.sampling,
+            sampling=(arm.sampling if own else None) or self._scenario.sampling,
             max_tokens=self._scenario.sampling.max_tokens,
             seed=job.seed,
             salt=salt,

@@ -8,12 +8,14 @@ from soak.scenario.builds import CARRIED_BUILDS, available_builds, find_build, l
 from soak.scenario.finding import available_scenarios, find_scenario
 from soak.scenario.grids import DEFAULT_GRID, find_grid
 from soak.scenario.loading import Loaded, load_scenario
+from soak.scenario.sampling import arm_sampling
 from soak.scenario.thresholds import condition_problem, parse_condition, parse_threshold, threshold_problem
 
 __all__ = [
     "CARRIED_BUILDS",
     "DEFAULT_GRID",
     "Loaded",
+    "arm_sampling",
     "available_builds",
     "available_scenarios",
     "condition_problem",

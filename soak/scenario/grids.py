@@ -20,7 +20,6 @@ The first level of a factor is the one that the others are compared with.
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -35,11 +34,11 @@ from soak.facts import (
     GridFactor,
     GridFile,
     GridLevel,
-    Sampling,
     encode,
 )
 from soak.scenario.builds import holds_key, names_key
 from soak.scenario.files import text_in
+from soak.scenario.sampling import SAMPLING_FIELDS, sampling_problem
 from soak.scenario.sentences import Problem, problems_of, suggestion
 from soak.scenario.yaml_tree import Tree, parse_yaml
 
@@ -62,7 +61,6 @@ _AS_BUILT = GridLevel(text="as built")
 _AS_ASKED = GridLevel(text="as asked")
 
 _adapter = TypeAdapter(GridFile)
-_sampling = TypeAdapter(Sampling)
 
 
 class _WrongError(ValueError):
@@ -214,16 +212,11 @@ def _salted(_: str, value: Any) -> list[GridLevel]:
 
 
 def _sampling_field(field: str, value: Any) -> list[GridLevel]:
-    if field not in {one.name for one in fields(Sampling)}:
-        raise _WrongError(
-            f"{field} is no field of sampling" + suggestion(field, [one.name for one in fields(Sampling)])
-        )
-    if value == "as_asked":
+    if value == "as_asked" and field in SAMPLING_FIELDS:
         return [_AS_ASKED]
-    try:
-        _sampling.validate_json(encode({field: value}), strict=True)
-    except ValidationError as error:
-        raise _WrongError(problems_of(error, Sampling)[0].text + ", or as_asked") from error
+    problem = sampling_problem(field, value)
+    if problem is not None:
+        raise _WrongError(problem)
     return [GridLevel(text="not sent" if value is None else str(value)[:80], change=Change(sampling={field: value}))]
 
 

@@ -115,7 +115,7 @@ def _case(history: History, manifest: Manifest, record: Record, started: Started
         messages=history.prefix(started.prefix),
         tools=history.tools(started.tools),
         tool_mode=arm.tool_mode,
-        sampling=replace(scenario.sampling, max_tokens=asked),
+        sampling=replace(scenario.sampling, **arm.sampling, max_tokens=asked),
         seed=started.seed,
         salt=salt_for(scenario.salt, manifest.seed, record.key.episode, record.key.pass_),
         logprobs=scenario.logprobs,
@@ -128,7 +128,8 @@ def _case(history: History, manifest: Manifest, record: Record, started: Started
         build=arm.given_target,
         source=source,
     )
-    return msgspec.structs.replace(case, exact=request_digest(case, arm) == started.request)
+    shared = msgspec.structs.replace(case, sampling=replace(scenario.sampling, max_tokens=asked))
+    return msgspec.structs.replace(case, exact=request_digest(shared, arm) == started.request)
 
 
 def request_digest(case: Case, arm: ArmCard) -> str:
