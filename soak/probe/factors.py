@@ -118,22 +118,21 @@ def unsettled(answers: Sequence[Answer], found: Answer) -> list[str]:
     ]
 
 
-def repeats_needed(answer: Answer, repeats: int, questions: int) -> int | None:
+def repeats_needed(answer: Answer, repeats: int, conditions: int) -> int | None:
     """
     Return the repeats in each cell that would settle the question with 80 % power at the rates seen; None: they agree.
 
-    Alpha is shared by all questions; the smaller side decides.
+    Alpha is shared by all conditions, for the one that was chosen fitted best by luck in part; for the same reason half
+    a failure and half a success are added to each rate. The smaller side decides.
     """
-    sides = answer.told.sides
-    inside, rest = sides[0], sides[1:]
+    inside, *rest = answer.told.sides
     failed, counted = sum(one.failed for one in rest), sum(one.counted for one in rest)
-    if not inside.counted or not counted:
+    smaller = min(inside.counted, counted)
+    if not smaller or inside.failed * counted == failed * inside.counted:
         return None
-    rates = inside.failed / inside.counted, failed / counted
-    needed = turns_needed_unpaired(max(rates), min(rates), alpha=ALPHA / max(1, questions))
-    if needed is None:
-        return None
-    return min(_NEEDED_MAX, max(repeats + 1, math.ceil(repeats * needed / min(inside.counted, counted))))
+    rates = [(inside.failed + 0.5) / (inside.counted + 1), (failed + 0.5) / (counted + 1)]
+    needed = turns_needed_unpaired(max(rates), min(rates), alpha=ALPHA / max(1, conditions))
+    return None if needed is None else min(_NEEDED_MAX, max(repeats + 1, math.ceil(repeats * needed / smaller)))
 
 
 def _parts(factor: GridFactor, at: int, cells: Sequence[Cell]) -> Iterator[Part]:

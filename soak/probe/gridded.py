@@ -26,11 +26,16 @@ def found_by_grid(
     """
     outcomes = outcomes_by_cell(grid, cases, cells, answers)
     blocks = blocks_of(cases, cells, answers)
-    told = answers_to(grid, questions_of(grid, cells), blocks)
+    questions = questions_of(grid, cells)
+    told = answers_to(grid, questions, blocks)
     failed, counted = sum(one.failed for one in outcomes), sum(one.counted for one in outcomes)
     found = named(told) if failed else None
     near = clearest(told)
-    needed = repeats_needed(near, repeats, len(told)) if failed and near and found is None else None
+    needed = (
+        repeats_needed(near, repeats, sum(len(one.conditions) for one in questions))
+        if failed and near and found is None
+        else None
+    )
     each = [bound for one in outcomes if (bound := upper_bound(one.failed, one.counted)) is not None]
     if not failed:
         text = _nothing(counted, upper_bound(0, counted), max(each))
