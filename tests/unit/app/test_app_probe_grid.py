@@ -15,8 +15,8 @@ from soak.facts import EngineChange, Grid, GridFound, Sampling
 from soak.scenario import find_grid
 
 SEEDS = range(10)
-REPEATS = 14
-RATE = 0.6
+REPEATS = 7
+RATE = 0.9
 TURN = msgspec.structs.replace(CASE, sampling=Sampling(max_tokens=300))
 TWO = "factors:\n  speculation: [as_built, off]\n  prefix_cache: [as_built, off]\n"
 CROWD = "factors:\n  speculation: [as_built, off]\n  in_flight: [1, 8]\n"
@@ -61,7 +61,7 @@ def test_a_fault_that_needs_no_setting_is_none_of_them(faulty: FaultyServer, tmp
     grid = a_grid(tmp_path, TWO)
     for seed in SEEDS:
         faulty.fail(seed, 0.3)
-        result = found(faulty, tmp_path / str(seed), grid, repeats=6)
+        result = found(faulty, tmp_path / str(seed), grid, repeats=4)
         assert result.name is None
         assert result.outcome == ("undecided" if any(cell.failed for cell in result.cells) else "nothing")
 
@@ -71,9 +71,9 @@ def test_a_server_without_fault_is_found_without(faulty: FaultyServer, tmp_path:
     grid = a_grid(tmp_path, TWO)
     for seed in SEEDS:
         faulty.fail(seed, 0.0)
-        result = found(faulty, tmp_path / str(seed), grid, repeats=6)
+        result = found(faulty, tmp_path / str(seed), grid, repeats=4)
         assert result.outcome == "nothing"
-        assert result.text.startswith("nothing found in 24:")
+        assert result.text.startswith("nothing found in 16:")
 
 
 def test_what_is_kept_needs_no_server(faulty: FaultyServer, tmp_path: Path) -> None:
