@@ -9,6 +9,7 @@ from annotated_types import Gt, Le, MinLen
 from soak.facts.build_file import Word
 from soak.facts.case import Change, EngineChange
 from soak.facts.finding import TurnClass
+from soak.facts.scenario import FailureClass
 from soak.facts.summary import Summary
 
 GRID_CELLS_MAX = 64
@@ -22,7 +23,7 @@ class GridFile:
 
     about: one sentence on what it asks. design: full tries every combination of levels; one_at_a_time the first level
     of each factor, and then each other level alone. repeats: how often each cell asks each turn. starts: how often
-    each server is started, the repeats spread over its starts. factors: levels by name (see `soak.scenario.grids`).
+    each server is started, the repeats spread over its starts. fails: the class of answers that is asked about. factors: levels by name (see `soak.scenario.grids`).
     """
 
     __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 - pydantic's own spelling
@@ -31,6 +32,7 @@ class GridFile:
     design: Literal["full", "one_at_a_time"] = "full"
     repeats: Annotated[int, Gt(0), Le(1000)] = 20
     starts: Annotated[int, Gt(0), Le(20)] = 1
+    fails: FailureClass = "any_failure"
     factors: Annotated[dict[str, Annotated[tuple[Any, ...], MinLen(1)]], MinLen(1)]
 
 
@@ -58,6 +60,7 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int
     starts: int
     factors: tuple[GridFactor, ...]
+    fails: FailureClass = "any_failure"
 
 
 class GridCell(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,7 +68,7 @@ class GridCell(msgspec.Struct, frozen=True, kw_only=True):
     What one cell came to over all turns.
 
     `levels` by factor. Of `asked` answers `counted` are evidence: each seed counts once, and where nothing is drawn
-    (temperature 0) each different answer once. `failed` of these are of any class but ok, with the 95 % interval
+    (temperature 0) each different answer once. `failed` of these are of the class asked about, with the 95 % interval
     (Wilson) of that rate; `classes` are of all asked, `distinct` the different answers among them.
     """
 
@@ -107,7 +110,7 @@ class GridFound(msgspec.Struct, frozen=True, kw_only=True):
     """
     What a grid found: `soak.grid/1`.
 
-    outcome: found (`factors` and `name` say what failures go with, `p_adjusted` the chance that this is luck), nothing
+    `fails` is the class asked about. outcome: found (`factors` and `name` say what failures go with, `p_adjusted` the chance that this is luck), nothing
     (no failure in any cell; `upper95` bounds the rate), or undecided (`repeats_needed` in each cell would show it, if
     the rates are those seen; None: they do not differ).
     """
@@ -116,6 +119,7 @@ class GridFound(msgspec.Struct, frozen=True, kw_only=True):
     grid: str
     turns: tuple[str, ...]
     repeats: int
+    fails: FailureClass
     outcome: Literal["found", "nothing", "undecided"]
     factors: tuple[str, ...] = ()
     name: str | None = None

@@ -7,6 +7,7 @@ from itertools import product, zip_longest
 import msgspec
 
 from soak.facts import CLASSES, Case, Change, EngineChange, Grid, GridCell, GridLevel, Trial
+from soak.facts.scenario import FailureClass
 from soak.probe.outcomes import answer_of
 from soak.stats import wilson
 
@@ -70,24 +71,27 @@ def drawn(case: Case, change: Change) -> bool:
     return temperature != 0 and change.sampling.get("top_k", case.sampling.top_k) != 1
 
 
-def evidence(case: Case, change: Change, trials: Sequence[Trial]) -> list[bool]:
+def evidence(case: Case, change: Change, trials: Sequence[Trial], fails: FailureClass = "any_failure") -> list[bool]:
     """
-    Return, for each answer that counts, whether it failed.
+    Return, for each answer that counts, whether it is of the class `fails`.
 
     Each seed counts once. Where nothing is drawn each different answer counts once: the same answer again was forced.
     """
     by_key = {
         (trial.seed if drawn(case, change) else answer_of(trial.observation)): trial for trial in reversed(trials)
     }
-    return [failed(trial) for trial in reversed(by_key.values())]
+    return [failed(trial, fails) for trial in reversed(by_key.values())]
 
 
-def failed(trial: Trial) -> bool:
-    """Whether an answer is of any class but ok."""
-    return trial.judgement is None or trial.judgement.class_ != "ok"
+def failed(trial: Trial, fails: FailureClass) -> bool:
+    """Whether an answer is of this class; one that could not be judged is an error."""
+    class_ = trial.judgement.class_ if trial.judgement else "error"
+    return class_ != "ok" if fails == "any_failure" else class_ == fails
 
 
-def blocks_of(cases: Sequence[Case], cells: Sequence[Cell], answers: Answers) -> list[list[bool | None]]:
+def blocks_of(
+    cases: Sequence[Case], cells: Sequence[Cell], answers: Answers, fails: FailureClass = "any_failure"
+) -> list[list[bool | None]]:
     """
     Return what a test may permute: for each turn and repeat the outcome in each cell, None where there is none.
 
@@ -96,7 +100,7 @@ def blocks_of(cases: Sequence[Case], cells: Sequence[Cell], answers: Answers) ->
     """
     blocks: list[list[bool | None]] = []
     for turn, case in enumerate(cases):
-        columns = [evidence(case, cell.change, answers[turn, place]) for place, cell in enumerate(cells)]
+        columns = [evidence(case, cell.change, answers[turn, place], fails) for place, cell in enumerate(cells)]
         blocks += [list(row) for row in zip_longest(*columns)]
     return blocks
 
@@ -113,7 +117,7 @@ def outcomes_by_cell(
 
 
 def _outcome(grid: Grid, cell: Cell, by_turn: Sequence[tuple[Case, Sequence[Trial]]]) -> GridCell:
-    counted = [bad for case, trials in by_turn for bad in evidence(case, cell.change, trials)]
+    counted = [bad for case, trials in by_turn for bad in evidence(case, cell.change, trials, grid.fails)]
     trials = [trial for _, some in by_turn for trial in some]
     classes = Counter(trial.judgement.class_ if trial.judgement else "error" for trial in trials)
     interval = wilson(sum(counted), len(counted))

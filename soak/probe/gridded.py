@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from soak.facts import Case, Grid, GridFound, GridSide
+from soak.facts.scenario import FailureClass
 from soak.probe.cells import Answers, Cell, blocks_of, outcomes_by_cell
 from soak.probe.factors import Answer, answers_to, clearest, named, questions_of, repeats_needed, unsettled
 from soak.stats import upper_bound
@@ -25,7 +26,7 @@ def found_by_grid(
     `cells` are those that were tried, at least two; `answers` has trials for every turn and cell.
     """
     outcomes = outcomes_by_cell(grid, cases, cells, answers)
-    blocks = blocks_of(cases, cells, answers)
+    blocks = blocks_of(cases, cells, answers, grid.fails)
     questions = questions_of(grid, cells)
     told = answers_to(grid, questions, blocks)
     failed, counted = sum(one.failed for one in outcomes), sum(one.counted for one in outcomes)
@@ -38,15 +39,16 @@ def found_by_grid(
     )
     each = [bound for one in outcomes if (bound := upper_bound(one.failed, one.counted)) is not None]
     if not failed:
-        text = _nothing(counted, upper_bound(0, counted), max(each))
+        text = _nothing(grid.fails, counted, upper_bound(0, counted), max(each))
     elif found is not None:
-        text = f"fails in {_counts(found)}: {found.told.name}; {_luck(found)}"
+        text = f"{_verb(grid.fails)} in {_counts(found)}: {found.told.name}; {_luck(found)}"
     else:
-        text = _undecided(failed, counted, near, needed)
+        text = _undecided(grid.fails, failed, counted, near, needed)
     return GridFound(
         grid=grid.name,
         turns=tuple(case.name for case in cases),
         repeats=repeats,
+        fails=grid.fails,
         outcome="nothing" if not failed else "found" if found else "undecided",
         factors=found.told.factors if found else (),
         name=found.told.name if found else None,
@@ -61,13 +63,18 @@ def found_by_grid(
     )
 
 
-def _nothing(counted: int, pooled: float | None, each: float) -> str:
+def _verb(fails: FailureClass) -> str:
+    return "fails" if fails == "any_failure" else f"is {fails}"
+
+
+def _nothing(fails: FailureClass, counted: int, pooled: float | None, each: float) -> str:
     below = "" if pooled is None else f"; the rate is below {pooled:.2g} with 95 %, in each cell alone below {each:.2g}"
-    return f"nothing found in {counted}: no answer failed in any cell{below}"
+    what = "failed" if fails == "any_failure" else f"is {fails}"
+    return f"nothing found in {counted}: no answer {what} in any cell{below}"
 
 
-def _undecided(failed: int, counted: int, near: Answer | None, needed: int | None) -> str:
-    head = f"undecided: fails in {failed} of {counted}"
+def _undecided(fails: FailureClass, failed: int, counted: int, near: Answer | None, needed: int | None) -> str:
+    head = f"undecided: {_verb(fails)} in {failed} of {counted}"
     if near is None:
         return f"{head}, and no two of the cells that were tried can be set against each other"
     tail = (

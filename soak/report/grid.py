@@ -32,7 +32,11 @@ def _cells(found: GridFound) -> list[str]:
         ]
         for cell in found.cells
     ]
-    return [*terminal_table(["cell", *names, "failed", "95 %", "distinct"], rows), *_counted(found)]
+    return [*terminal_table(["cell", *names, _failed(found), "95 %", "distinct"], rows), *_counted(found)]
+
+
+def _failed(found: GridFound) -> str:
+    return "failed" if found.fails == "any_failure" else f"{found.fails} (counted)"
 
 
 def _counted(found: GridFound) -> list[str]:

@@ -5,6 +5,7 @@ Grid files: YAML → a checked `Grid`, or every problem at once.
     design: full                 # or one_at_a_time: the first level of each factor, then each other level alone
     repeats: 20                  # of each turn in each cell
     starts: 1                    # of each server, the repeats spread over them
+    fails: garbage_loop          # the class asked about; default any_failure: all but ok
     factors:
       speculation: [as_built, off, {method: ngram, num_speculative_tokens: [1, 3]}]   # a list of depths: a level each
       prefix_cache: [as_built, off]        # on, off or as_built; so is eager
@@ -105,7 +106,14 @@ def _check(name: str, value: dict[str, Any]) -> tuple[Grid | None, list[Problem]
     problems: list[Problem] = []
     factors = tuple(_factor(factor, levels, problems) for factor, levels in file.factors.items())
     problems += _across(factors, file.design)
-    grid = Grid(name=name, design=file.design, repeats=file.repeats, starts=file.starts, factors=_told_apart(factors))
+    grid = Grid(
+        name=name,
+        design=file.design,
+        repeats=file.repeats,
+        starts=file.starts,
+        factors=_told_apart(factors),
+        fails=file.fails,
+    )
     return grid, problems
 
 

@@ -127,6 +127,15 @@ def test_the_repeats_it_asks_for_are_enough(two: Grid) -> None:
     assert named.count("speculation") >= 9
 
 
+def test_one_class_can_be_asked_about(two: Grid) -> None:
+    """With `fails: early_stop` loops are no failures, and the sentence names the class."""
+    stops = msgspec.structs.replace(two, fails="early_stop")
+    assert said_of(stops, lambda _: 0.5).text.startswith("nothing found in 80: no answer is early_stop in any cell")
+    loops = said_of(msgspec.structs.replace(two, fails="garbage_loop"), pair, seed=1)
+    assert loops.text.startswith("is garbage_loop in ")
+    assert loops.name == "cache × speculation"
+
+
 def test_failing_everywhere_is_no_settings_fault(two: Grid) -> None:
     """A turn that fails in every cell alike names nothing, and the note says that it fails without them too."""
     found = said_of(two, lambda _: 0.5, seed=3)
