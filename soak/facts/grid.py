@@ -23,7 +23,8 @@ class GridFile:
 
     about: one sentence on what it asks. design: full tries every combination of levels; one_at_a_time the first level
     of each factor, and then each other level alone. repeats: how often each cell asks each turn. starts: how often
-    each server is started, the repeats spread over its starts. fails: the class of answers that is asked about. factors: levels by name (see `soak.scenario.grids`).
+    each server is started, the repeats spread over its starts. fails: the class of answers that is asked about.
+    factors: levels by name (see `soak.scenario.grids`).
     """
 
     __pydantic_config__ = {"extra": "forbid", "allow_inf_nan": False}  # noqa: RUF012 - pydantic's own spelling
@@ -108,9 +109,9 @@ class GridQuestion(msgspec.Struct, frozen=True, kw_only=True):
 
 class GridFound(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What a grid found: `soak.grid/1`.
+    What a grid found: `soak.grid/1`. `fails` is the class asked about.
 
-    `fails` is the class asked about. outcome: found (`factors` and `name` say what failures go with, `p_adjusted` the chance that this is luck), nothing
+    outcome: found (`factors` and `name` say what failures go with, `p_adjusted` the chance that this is luck), nothing
     (no failure in any cell; `upper95` bounds the rate), or undecided (`repeats_needed` in each cell would show it, if
     the rates are those seen; None: they do not differ).
     """
