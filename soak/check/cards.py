@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from soak.check.environment import card_difference
+from soak.check.environment import card_difference, sampling_difference
 from soak.check.pairing import ArmHistory, Pairing
 from soak.check.summary import client_notes
 from soak.check.turns import TurnFact
@@ -85,6 +85,7 @@ def same_run(baseline: ArmHistory, candidate: ArmHistory) -> bool:
 def warnings_on(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
     """Return differences between the two runs' environments that may move a number without any build being better."""
     return [
+        *sampling_difference(baseline.card, candidate.card),
         *_model_difference(baseline.card.build, candidate.card.build),
         *_environment_differences(baseline, candidate),
         *_capability_differences(baseline, candidate),

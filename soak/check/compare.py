@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from soak.check.cards import build_names, notes_on, same_build, same_run, versions_of, warnings_on
 from soak.check.classes import ANY_FAILURE, compare_classes
 from soak.check.conversations import compare_conversations
-from soak.check.environment import card_difference, same_arm_warning, sampling_difference
+from soak.check.environment import card_difference, same_arm_warning
 from soak.check.latency import compare_goodput, compare_latency
 from soak.check.noise import noise_floor
 from soak.check.pairing import ArmHistory, Pairing, invalid_reasons, pair_up, works_on_tasks
@@ -45,8 +45,7 @@ def compare(baseline: ArmHistory, candidate: ArmHistory, stated: Stated | None =
     notes = [*notes_on(baseline, candidate, pairing), *dependence_notes]
     clock = wall_clock(baseline, candidate, pairing, terms)
     cards = card_difference(baseline.card, candidate.card)
-    asked = sampling_difference(baseline.card, candidate.card)
-    warnings = [*asked, *same_arm_warning(cards), *warnings_on(baseline, candidate)]
+    warnings = [*same_arm_warning(cards), *warnings_on(baseline, candidate)]
     same = same_build(baseline, candidate)
     noise = noise_floor(pairing, classes[ANY_FAILURE], clock) if same else None
     tasks = compare_tasks(baseline.ends, candidate.ends) if works_on_tasks(baseline) else None

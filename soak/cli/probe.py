@@ -89,7 +89,7 @@ def probe_command(
         raise UsageError(
             "several turns were named", why="one turn is asked again at a time", hint="--grid default takes several"
         )
-    cases = failing_cases(run_dir, failing) if run_dir and failing else _cases(run_dir, turns or [], turn_file)
+    cases = _cases(run_dir, turns or [], turn_file, failing)
     case, turn = cases[0], cases[0].name if run_dir else None
     order = ProbeOrder(
         target=_target(target, run_dir, turn, case),
@@ -154,14 +154,15 @@ def gridding(order: ProbeOrder, grid: Grid, cases: tuple[Case, ...], repeats: in
     )
 
 
-def _cases(run_dir: Path | None, turns: list[str], turn_file: Path | None) -> tuple[Case, ...]:
-    if turn_file is not None and run_dir is None and not turns:
+def _cases(run_dir: Path | None, turns: list[str], turn_file: Path | None, failing: int | None) -> tuple[Case, ...]:
+    named = bool(turns) + (turn_file is not None) + (failing is not None)
+    if named == 1 and turn_file is not None and run_dir is None:
         return (case_of_file(turn_file),)
-    if turn_file is None and run_dir is not None and turns:
-        return cases_of_run(run_dir, turns)
+    if named == 1 and turn_file is None and run_dir is not None:
+        return failing_cases(run_dir, failing) if failing else cases_of_run(run_dir, turns)
     raise UsageError(
         "it is not clear which turn is meant",
-        why="a turn is given as RUN and TURN, or as --turn-file FILE",
+        why="a turn is given as RUN and TURN, as RUN and --failing N, or as --turn-file FILE",
         hint="soak probe runs/mine smoke-1:2:0",
     )
 

@@ -21,7 +21,7 @@ from soak.cli.logs import configure
 from soak.cli.rungrid import grid_after, plan_both, show_plans
 from soak.cli.together import Together
 from soak.errors import UsageError
-from soak.facts import encode
+from soak.facts import Grid, encode
 from soak.plan import describe
 from soak.report import terminal_plan, terminal_summary
 from soak.scenario import find_grid
@@ -103,24 +103,38 @@ def run_command(
         folder=run_dir,
         arm_order=arm_order,
     )
-    wanted = find_grid(grid) if grid else None
+    screening = (find_grid(grid), grid_turns) if grid else None
+    embedded = target is None and not arm
+    return _begin(order, screening, only_plan=plan, embedded=embedded, as_json=as_json, log_json=log_json)
+
+
+def _begin(
+    order: RunOrder,
+    screening: tuple[Grid, int] | None,
+    *,
+    only_plan: bool,
+    embedded: bool,
+    as_json: bool,
+    log_json: bool,
+) -> int:
+    """Say what will be sent or carry it out; `screening` is a grid that follows, and the most turns it takes."""
     prepared = prepare_run(order)  # what is wrong with the scenario is said before anything else begins
-    planned = plan_both(order, prepared, wanted, grid_turns) if wanted else None
-    if plan and planned is not None:
+    planned = plan_both(order, prepared, *screening) if screening else None
+    if only_plan and planned is not None:
         show_plans(prepared, planned, as_json=as_json)
         return 0
-    if plan:
+    if only_plan:
         outline = describe(prepared.plan)
         out(encode(outline).decode() if as_json else terminal_plan(outline))
         return 0
-    if target is None and not arm:
+    if embedded:
         say("no --target and no SOAK_TARGET: starting the embedded local build (a real vLLM with a small model)")
-    if wanted is not None:
-        result = under_views(lambda audience: run(order, audience, prepared), log_json=log_json)
-        code = exit_code(result) if as_json else render(result, as_json=False)
-        grid_after(order, wanted, grid_turns, result, as_json=as_json)
-        return code
-    return _watched(lambda audience: run(order, audience, prepared), as_json=as_json, log_json=log_json)
+    if screening is None:
+        return _watched(lambda audience: run(order, audience, prepared), as_json=as_json, log_json=log_json)
+    result = under_views(lambda audience: run(order, audience, prepared), log_json=log_json)
+    code = exit_code(result) if as_json else render(result, as_json=False)
+    grid_after(order, *screening, result, as_json=as_json)
+    return code
 
 
 def resume_command(

@@ -1,14 +1,51 @@
 """What a grid found, in one sentence and a table's worth of facts. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
 
-from soak.facts import Case, Grid, GridFound, GridSide
+from soak.facts import Case, Grid, GridCell, GridFound, GridSide
 from soak.facts.scenario import FailureClass
 from soak.probe.cells import Answers, Cell, blocks_of, outcomes_by_cell
 from soak.probe.factors import Answer, answers_to, clearest, named, questions_of, repeats_needed, unsettled
 from soak.stats import upper_bound
 
 _ENGINE = ("speculation", "prefix_cache", "eager", "flags", "environment")
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Reading:
+    """All that the sentence is made of: each cell's outcome, the blocks, and what they say to each question."""
+
+    grid: Grid
+    repeats: int
+    cells: Sequence[Cell]
+    outcomes: Sequence[GridCell]
+    blocks: Sequence[Sequence[bool | None]]
+    answers: Sequence[Answer]
+
+    @property
+    def failed(self) -> int:
+        return sum(one.failed for one in self.outcomes)
+
+    @property
+    def counted(self) -> int:
+        return sum(one.counted for one in self.outcomes)
+
+    @property
+    def found(self) -> Answer | None:
+        return named(self.answers) if self.failed else None
+
+    @property
+    def needed(self) -> int | None:
+        near = clearest(self.answers)
+        if near is None or not self.failed or self.found is not None:
+            return None
+        return repeats_needed(near, self.repeats, sum(len(one.question.conditions) for one in self.answers))
+
+    @property
+    def outcome(self) -> Literal["found", "nothing", "undecided"]:
+        return "nothing" if not self.failed else "found" if self.found else "undecided"
 
 
 def found_by_grid(
@@ -25,56 +62,59 @@ def found_by_grid(
 
     `cells` are those that were tried, at least two; `answers` has trials for every turn and cell.
     """
-    outcomes = outcomes_by_cell(grid, cases, cells, answers)
     blocks = blocks_of(cases, cells, answers, grid.fails)
-    questions = questions_of(grid, cells)
-    told = answers_to(grid, questions, blocks)
-    failed, counted = sum(one.failed for one in outcomes), sum(one.counted for one in outcomes)
-    found = named(told) if failed else None
-    near = clearest(told)
-    needed = (
-        repeats_needed(near, repeats, sum(len(one.conditions) for one in questions))
-        if failed and near and found is None
-        else None
+    reading = _Reading(
+        grid=grid,
+        repeats=repeats,
+        cells=cells,
+        outcomes=outcomes_by_cell(grid, cases, cells, answers),
+        blocks=blocks,
+        answers=answers_to(grid, questions_of(grid, cells), blocks),
     )
-    each = [bound for one in outcomes if (bound := upper_bound(one.failed, one.counted)) is not None]
-    if not failed:
-        text = _nothing(grid.fails, counted, upper_bound(0, counted), max(each))
-    elif found is not None:
-        text = f"{_verb(grid.fails)} in {_counts(found)}: {found.told.name}; {_luck(found)}"
-    else:
-        text = _undecided(grid.fails, failed, counted, near, needed)
+    found = reading.found
     return GridFound(
         grid=grid.name,
         turns=tuple(case.name for case in cases),
         repeats=repeats,
         fails=grid.fails,
-        outcome="nothing" if not failed else "found" if found else "undecided",
+        outcome=reading.outcome,
         factors=found.told.factors if found else (),
         name=found.told.name if found else None,
         p_adjusted=found.gathering.p_adjusted if found else None,
-        upper95=None if failed else upper_bound(0, counted),
-        repeats_needed=needed,
-        cells=outcomes,
-        questions=tuple(answer.told for answer in told),
+        upper95=None if reading.failed else upper_bound(0, reading.counted),
+        repeats_needed=reading.needed,
+        cells=tuple(reading.outcomes),
+        questions=tuple(answer.told for answer in reading.answers),
         untried=tuple(untried),
-        notes=tuple(_notes(grid, cells, blocks, told, found)) if failed else (),
-        text=text,
+        notes=tuple(_notes(reading)) if reading.failed else (),
+        text=_sentence(reading),
     )
+
+
+def _sentence(reading: _Reading) -> str:
+    found, fails = reading.found, reading.grid.fails
+    if not reading.failed:
+        return _nothing(reading)
+    if found is not None:
+        return f"{_verb(fails)} in {_counts(found)}: {found.told.name}; {_luck(found)}"
+    return _undecided(reading)
 
 
 def _verb(fails: FailureClass) -> str:
     return "fails" if fails == "any_failure" else f"is {fails}"
 
 
-def _nothing(fails: FailureClass, counted: int, pooled: float | None, each: float) -> str:
+def _nothing(reading: _Reading) -> str:
+    pooled = upper_bound(0, reading.counted)
+    each = max(upper_bound(one.failed, one.counted) or 1.0 for one in reading.outcomes)
     below = "" if pooled is None else f"; the rate is below {pooled:.2g} with 95 %, in each cell alone below {each:.2g}"
-    what = "failed" if fails == "any_failure" else f"is {fails}"
-    return f"nothing found in {counted}: no answer {what} in any cell{below}"
+    what = "failed" if reading.grid.fails == "any_failure" else f"is {reading.grid.fails}"
+    return f"nothing found in {reading.counted}: no answer {what} in any cell{below}"
 
 
-def _undecided(fails: FailureClass, failed: int, counted: int, near: Answer | None, needed: int | None) -> str:
-    head = f"undecided: {_verb(fails)} in {failed} of {counted}"
+def _undecided(reading: _Reading) -> str:
+    near, needed = clearest(reading.answers), reading.needed
+    head = f"undecided: {_verb(reading.grid.fails)} in {reading.failed} of {reading.counted}"
     if near is None:
         return f"{head}, and no two of the cells that were tried can be set against each other"
     tail = (
@@ -93,25 +133,19 @@ def _luck(answer: Answer) -> str:
     return f"luck alone does as much with a probability of {answer.gathering.p_adjusted:.2g}"
 
 
-def _notes(
-    grid: Grid,
-    cells: Sequence[Cell],
-    blocks: Sequence[Sequence[bool | None]],
-    told: Sequence[Answer],
-    found: Answer | None,
-) -> list[str]:
-    notes = []
+def _notes(reading: _Reading) -> Iterator[str]:
+    grid, found = reading.grid, reading.found
     if found is not None:
-        also = unsettled(told, found)
-        notes += [f"whether it needs {', '.join(also)} as well is not settled"] if also else []
+        also = unsettled(reading.answers, found)
+        if also:
+            yield f"whether it needs {', '.join(also)} as well is not settled"
         by_server = any(grid.factors[at].name.partition(".")[0] in _ENGINE for at in found.question.factors)
         if by_server and grid.starts == 1:
             text = "each server was started once: a fault that comes up in one start and stays looks like its settings'"
-            notes.append(f"{text}; `starts: 3` in the grid file tells these apart")
-    rest = _without_all(cells, blocks)
+            yield f"{text}; `starts: 3` in the grid file tells these apart"
+    rest = _without_all(reading.cells, reading.blocks)
     if rest is not None and rest.failed:
-        notes.append(f"it also fails with every setting at another level: {rest.failed} of {rest.counted}")
-    return notes
+        yield f"it also fails with every setting at another level: {rest.failed} of {rest.counted}"
 
 
 def _without_all(cells: Sequence[Cell], blocks: Sequence[Sequence[bool | None]]) -> GridSide | None:

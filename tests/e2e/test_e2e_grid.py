@@ -91,7 +91,8 @@ def test_what_a_grid_is_not(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
     for arguments, code, words in (
         (("probe", "r", "x:0:0", "y:0:0"), 2, "several turns were named"),
         (("probe", "r", "--failing", 2, "--grid", "default"), 2, "no turn of r failed"),
-        (("probe", "r", "--grid", "absent.yaml", "--failing", 1), 2, "no turn of r failed"),
+        (("probe", "r", "x:0:0", "--grid", "default", "--failing", 1), 2, "it is not clear which turn"),
+        (("probe", "--grid", "default", "--failing", 1), 2, "it is not clear which turn"),
         (("run", "--scenario", "smoke", *arms, "--grid", "default"), 2, "--grid needs a run of one arm"),
         (("run", "--scenario", "smoke", "--target", server.url, "--grid", "x"), 4, "no grid 'x'"),
         (("run", "--scenario", "smoke", *arms, "--set", "c:sampling.top_k=4"), 2, "is for no arm"),
