@@ -19,6 +19,7 @@ The first level of a factor is the one that the others are compared with.
 """
 
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -58,6 +59,7 @@ _PLAIN = ("speculation", "prefix_cache", "eager", "in_flight", "salted", "flags"
 _DOTTED = ("sampling", "flags", "environment")
 _SHORT = {"prefix_cache": "cache", "in_flight": "concurrency"}
 _IN_FLIGHT_MAX = 256
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 _AS_BUILT = GridLevel(text="as built")
 _AS_ASKED = GridLevel(text="as asked")
 
@@ -231,17 +233,24 @@ def _sampling_field(field: str, value: Any) -> list[GridLevel]:
 def _flags(_: str, value: Any) -> list[GridLevel]:
     if value == "as_built":
         return [_AS_BUILT]
-    if not isinstance(value, list) or not value or not all(isinstance(one, str) and one for one in value):
+    if not isinstance(value, list) or not value or not all(_word(one) for one in value):
         raise _WrongError("must be as_built or a list of flags, such as [--max-num-seqs=8]")
     if any(map(holds_key, value)):
         raise _WrongError("looks like a key, which would be stored: name it in the build's pass_on instead")
     return [GridLevel(text=" ".join(value)[:200], engine=EngineChange(flags=tuple(value)))]
 
 
+def _word(value: Any) -> bool:
+    """Whether a value can be a word of a command: text, without the zero byte that would end it."""
+    return isinstance(value, str) and value != "" and "\0" not in value
+
+
 def _environment(name: str, value: Any) -> list[GridLevel]:
     if value == "as_built":
         return [_AS_BUILT]
-    if not isinstance(value, str):
+    if not _VARIABLE.match(name):
+        raise _WrongError(f"{name[:80]!r} is no name of a variable")
+    if value != "" and not _word(value):
         raise _WrongError('must be as_built or text in quotes, such as "1"')
     if names_key(name) or holds_key(value):
         raise _WrongError("looks like a key, which would be stored: name it in the build's pass_on instead")

@@ -67,11 +67,11 @@ def failing_cases(path: Path, most: int) -> tuple[Case, ...]:
     ]
     if not failed:
         raise UsageError(f"no turn of {path} failed", why="all that ended are ok", hint="name the turns to ask again")
-    return cases_of_run(path, _spread(failed)[:most])
+    return cases_of_run(path, worst_first(failed)[:most])
 
 
-def _spread(failed: Sequence[tuple[TurnClass, str]]) -> list[str]:
-    """Return the keys, the worst class first, and within a class the episodes in turn."""
+def worst_first(failed: Sequence[tuple[TurnClass, str]]) -> list[str]:
+    """Return the keys of failing turns: loops first, errors last, and in a class each episode once before any twice."""
     seen: Counter[tuple[str, str]] = Counter()
     ranked: list[tuple[int, int, str]] = []
     for class_, key in failed:

@@ -103,6 +103,9 @@ def test_all_problems_at_once(tmp_path: Path) -> None:
         ("about: x\nrepeats: 0\nfactors:\n  in_flight: [1, 2]\n", "must be greater than 0"),
         ("about: x\nmore: 1\nfactors:\n  in_flight: [1, 2]\n", "unknown key"),
         ("about: x\nfactors:\n  in_flight: [1, .inf]\n", "finite"),
+        ("about: x\nfactors:\n  environment.A=B: ['1', '2']\n", "is no name of a variable"),
+        ('about: x\nfactors:\n  environment.A: ["a\\0b", "2"]\n', "must be as_built or text"),
+        ('about: x\nfactors:\n  flags: [["--a\\0"], as_built]\n', "must be as_built or a list of flags"),
         ("about: x\nfactors:\n  environment.: [as_built]\n  in_flight: [1, 2]\n", "unknown factor"),
         (
             f"about: x\nfactors:\n  in_flight: {[*range(1, 10)]}\n  sampling.top_k: {[*range(1, 9)]}\n",
