@@ -132,9 +132,12 @@ def _begin(
     if screening is None:
         return _watched(lambda audience: run(order, audience, prepared), as_json=as_json, log_json=log_json)
     result = under_views(lambda audience: run(order, audience, prepared), log_json=log_json)
-    code = exit_code(result) if as_json else render(result, as_json=False)
+    if as_json:  # the one document on stdout is of both
+        say(f"{terminal_summary(result.summary)}\n\nrun folder: {result.folder}")
+    else:
+        render(result, as_json=False)
     grid_after(order, *screening, result, as_json=as_json)
-    return code
+    return exit_code(result)
 
 
 def resume_command(

@@ -56,6 +56,8 @@ def test_a_run_is_followed_by_a_grid_that_names_what_its_fault_needs(soak: Soak,
     assert grid["name"] == "cache × speculation", done.err
     assert grid["text"].startswith("fails in ")
     assert done.json["summary"]["schema"] == "soak.summary/1"
+    assert done.code == 3, "the run's own verdict: two turns are too few for any"
+    assert "run folder: r" in done.err
     assert len(grid["turns"]) == 1
     text = soak("probe", "r", grid["turns"][0], "--grid", "two.yaml", "--into", "r/grid").out
     assert text.splitlines()[-1] == grid["text"]
