@@ -6,6 +6,7 @@ Every error `soak` tells a person about: one tree, each with an exit code and th
     ├── InputError            4   a file given to us is wrong
     │   ├── ScenarioError         a scenario: all its problems at once
     │   ├── BuildFileError        a build file: all its problems at once
+    │   ├── GridFileError         a grid file: all its problems at once
     │   ├── CorpusError           a corpus folder or one of its lines
     │   └── TranscriptError       a foreign transcript or a JSONL of answers
     ├── EngineError           5   the engine is not available
@@ -59,6 +60,14 @@ class ScenarioError(InputError):
 
 class BuildFileError(InputError):
     """A build file cannot be used; `problems` lists all that is wrong with it, each with its line."""
+
+    def __init__(self, what: str, *, problems: tuple[str, ...], hint: str) -> None:
+        super().__init__(what, why="; ".join(problems), hint=hint)
+        self.problems = problems
+
+
+class GridFileError(InputError):
+    """A grid file cannot be used; `problems` lists all that is wrong with it, each with its line."""
 
     def __init__(self, what: str, *, problems: tuple[str, ...], hint: str) -> None:
         super().__init__(what, why="; ".join(problems), hint=hint)

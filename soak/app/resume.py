@@ -135,8 +135,8 @@ def _specs(manifest: Manifest, target: str | None) -> tuple[ArmSpec, ...]:
 def _spec(card: ArmCard, target: str | None) -> ArmSpec:
     """Return the arm as it was begun: by the build file in the manifest, for the one it came from may have changed."""
     if target is not None or card.recipe is None:
-        return arm_spec(card.name, target or card.given_target)
-    return ArmSpec(name=card.name, target=card.given_target, build=card.recipe)
+        return replace(arm_spec(card.name, target or card.given_target), sampling=card.sampling)
+    return ArmSpec(name=card.name, target=card.given_target, build=card.recipe, sampling=card.sampling)
 
 
 def _refuse_other_build(card: ArmCard, side: Side) -> None:

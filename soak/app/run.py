@@ -5,7 +5,7 @@ import platform
 import secrets
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -178,12 +178,19 @@ def manifest_of(prepared: Prepared, sides: tuple[Side, ...]) -> Manifest:
         seed=scenario.seed,
         corpus=prepared.corpus.card,
         arms=tuple(cards.get(arm.name) or card_to_come(arm) for phase in prepared.phases for arm in phase),
-        plan_digest=plan_digest(scenario, prepared.corpus.card.digest, scenario.seed, prepared.plan.arms),
+        plan_digest=plan_digest(
+            scenario, prepared.corpus.card.digest, scenario.seed, prepared.plan.arms, own_sampling(prepared.phases)
+        ),
         environment=environment(*((mini.PACKAGE,) if scenario.replay == "agent" else ())),
         classifier=classifier_fingerprint(DEFAULTS.override(dict(scenario.classify))),
         arm_order=prepared.arm_order,
         shapes=shapes_of(prepared.plan),
     )
+
+
+def own_sampling(phases: Sequence[Phase]) -> dict[str, dict[str, object]]:
+    """Return the fields in which arms are asked otherwise than the scenario says, by arm."""
+    return {arm.name: dict(arm.sampling) for phase in phases for arm in phase if arm.sampling}
 
 
 def environment(*more: str) -> dict[str, str]:

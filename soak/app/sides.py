@@ -1,9 +1,9 @@
 """The arms of a run before it starts: which server each one means, and what that server can do."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from soak.errors import TargetError, UsageError
 from soak.facts import ArmCard, Build, Capabilities, EnvironmentCard, NamedBuild
 from soak.facts.scenario import ToolMode
 from soak.launch import LOCAL_NAME, Place, Progress, Report, RunningServer, Step, cores, pin, prepare, spec_of, start
-from soak.scenario import find_build, names_a_build
+from soak.scenario import arm_sampling, find_build, names_a_build
 from soak.scrape import parse_metrics
 from soak.store import engine_log_path
 
@@ -29,11 +29,16 @@ Look = Callable[[Desk], Awaitable[Capabilities]]
 
 @dataclass(frozen=True, kw_only=True)
 class ArmSpec:
-    """What the command line says of one arm: its name, and a URL or a build; `target` is how the user named it."""
+    """
+    What the command line says of one arm: its name, and a URL or a build; `target` is how the user named it.
+
+    `sampling` are the fields in which it is asked otherwise than the scenario says.
+    """
 
     name: str
     target: str
     build: NamedBuild | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def launched(self) -> bool:
@@ -64,6 +69,7 @@ class Side:
     recipe: NamedBuild | None = None
     environment: EnvironmentCard | None = None
     server: RunningServer | None = None
+    sampling: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def card(self) -> ArmCard:
@@ -76,6 +82,7 @@ class Side:
             capabilities=self.capabilities,
             recipe=self.recipe,
             environment=self.environment,
+            sampling=dict(self.sampling),
         )
 
 
@@ -98,6 +105,24 @@ def parse_arms(arms: list[str], target: str | None) -> tuple[ArmSpec, ...]:
             hint="see soak run --help",
         )
     return tuple(arm_spec(name, target) for name, target in parts)
+
+
+def with_sampling(arms: tuple[ArmSpec, ...], own: Sequence[tuple[str, str, str]]) -> tuple[ArmSpec, ...]:
+    """
+    Return the arms with sampling of their own, given as (arm, key, value), such as penalised, sampling.top_k, "40".
+
+    Raises `UsageError` for an arm or field there is not, or a value that is wrong.
+    """
+    names = [arm.name for arm in arms]
+    for name, key, text in own:
+        if name not in names:
+            raise UsageError(
+                f"--set {name}:{key[:80]}={text[:80]} is for no arm",
+                why=f"the arms are {', '.join(names)}",
+                hint="name one of them, or leave the name out to change the scenario",
+            )
+    fields = {name: dict(arm_sampling(arm, key, text) for arm, key, text in own if arm == name) for name in names}
+    return tuple(replace(arm, sampling=fields[arm.name]) for arm in arms)
 
 
 def _parse_arm(text: str) -> tuple[str, str]:
@@ -125,7 +150,9 @@ def card_to_come(spec: ArmSpec) -> ArmCard:
     """Return the card of an arm whose server has not been started or asked yet."""
     model = (spec.build.file.served_as or spec.build.file.model) if spec.build else None
     build = Build(model=model or "(not asked yet)", target="(not started yet)")
-    return ArmCard(name=spec.name, build=build, given_target=spec.given, recipe=spec.build)
+    return ArmCard(
+        name=spec.name, build=build, given_target=spec.given, recipe=spec.build, sampling=dict(spec.sampling)
+    )
 
 
 @contextmanager
@@ -226,6 +253,7 @@ def _side(
         recipe=spec.build,
         environment=asyncio.run(learn(target, capabilities, server, file)),
         server=server,
+        sampling=spec.sampling,
     )
 
 

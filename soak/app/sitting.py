@@ -6,7 +6,7 @@ A run has one sitting, and one more for each resume.
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -172,6 +172,7 @@ async def open_arm(
                 capabilities=side.capabilities,
                 tool_mode=side.tool_mode,
                 block_tokens=_block_tokens(side),
+                sampling=replace(scenario.sampling, **side.sampling) if side.sampling else None,
             )
         finally:
             await gate.close()
@@ -292,7 +293,7 @@ def _warm_up_request(scenario: Scenario, arm: Arm, number: int) -> Request:
         (),
         mode=arm.tool_mode,
         model=arm.capabilities.model,
-        sampling=scenario.sampling,
+        sampling=arm.sampling or scenario.sampling,
         max_tokens=8,
         seed=None,
         salt=None,

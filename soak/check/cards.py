@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from soak.check.environment import card_difference
+from soak.check.environment import card_difference, sampling_difference
 from soak.check.pairing import ArmHistory, Pairing
 from soak.check.shapes import recall_notes, word_warnings
 from soak.check.summary import client_notes
@@ -26,14 +26,15 @@ _OF_THE_MACHINE = frozenset(
 
 def same_build(baseline: ArmHistory, candidate: ArmHistory) -> bool:
     """
-    Return whether both arms ran the same build, as far as is known, whatever their addresses.
+    Return whether both arms ran the same build, asked alike, as far as is known, whatever their addresses.
 
     An unknown version is not the same, nor is a build of which the environment cards tell a difference: a patched
     server may well report the version of the release it was made from.
     """
     first, second = baseline.card.build, candidate.card.build
     same = [(build.engine, build.version, build.model, build.speculative, build.settings) for build in (first, second)]
-    return same[0] == same[1] and first.version is not None and not _told_apart(baseline, candidate)
+    asked_alike = baseline.card.sampling == candidate.card.sampling
+    return same[0] == same[1] and first.version is not None and asked_alike and not _told_apart(baseline, candidate)
 
 
 def _told_apart(baseline: ArmHistory, candidate: ArmHistory) -> bool:
@@ -86,6 +87,7 @@ def warnings_on(baseline: ArmHistory, candidate: ArmHistory) -> list[str]:
     """Return differences between the two runs' environments that may move a number without any build being better."""
     return [
         *word_warnings({side.label: side.summary.canaries for side in (baseline, candidate)}),
+        *sampling_difference(baseline.card, candidate.card),
         *_model_difference(baseline.card.build, candidate.card.build),
         *_environment_differences(baseline, candidate),
         *_capability_differences(baseline, candidate),

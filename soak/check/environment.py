@@ -2,7 +2,10 @@
 
 from collections.abc import Mapping
 
-from soak.facts import ArmCard, CardDifference, CardRow, Comparison, EnvironmentCard
+from soak.facts import ArmCard, CardDifference, CardRow, Comparison, EnvironmentCard, canonical, clean
+
+SAMPLING = "sampling."
+AS_SCENARIO = "as the scenario says"
 
 _FIRST = (
     "engine",
@@ -18,10 +21,15 @@ _FIRST = (
 
 
 def card_difference(baseline: ArmCard, candidate: ArmCard) -> CardDifference | None:
-    """Return what the arms' cards differ in, engine and model first; None where one of them has no card."""
+    """
+    Return what the arms' cards differ in: how they were asked, engine and model first.
+
+    None where one of them has no card.
+    """
     if baseline.environment is None or candidate.environment is None:
         return None
-    first, second = _values(baseline.environment), _values(candidate.environment)
+    first = _values(baseline.environment) | _sampling(baseline, candidate)
+    second = _values(candidate.environment) | _sampling(candidate, baseline)
     differing = [
         CardRow(name=name, baseline=first.get(name), candidate=second.get(name))
         for name in sorted({*first, *second}, key=_place)
@@ -37,6 +45,27 @@ def card_difference(baseline: ArmCard, candidate: ArmCard) -> CardDifference | N
         same_arm=bool(first) and not differing and not packages,
         built="build" in first and "build" in second,
     )
+
+
+def sampling_difference(baseline: ArmCard, candidate: ArmCard) -> list[str]:
+    """Return that the arms were asked with different sampling on purpose, and what that leaves open; else nothing."""
+    first, second = _sampling(baseline, candidate), _sampling(candidate, baseline)
+    fields = [name for name in first if first[name] != second[name]]
+    if not fields:
+        return []
+    told = ", ".join(f"{name.removeprefix(SAMPLING)} {first[name]} and {second[name]}" for name in fields)
+    return [
+        f"the arms were asked with different sampling, as given for them: {told}. Rates of failures say what that does"
+        " to failures; whether the answers still follow the model is for a losslessness check of each arm (soak probe)"
+    ]
+
+
+def _sampling(card: ArmCard, other: ArmCard) -> dict[str, str]:
+    """Return the sampling of an arm in the fields that it or the other arm has of its own."""
+    return {
+        SAMPLING + name: clean(canonical(card.sampling[name]).decode()) if name in card.sampling else AS_SCENARIO
+        for name in sorted({*card.sampling, *other.sampling})
+    }
 
 
 def same_arm_warning(difference: CardDifference | None) -> list[str]:
@@ -91,7 +120,8 @@ def _values(card: EnvironmentCard) -> dict[str, str]:
 
 
 def _place(name: str) -> tuple[int, str]:
-    return (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)
+    first = -1 if name.startswith(SAMPLING) else len(_FIRST)
+    return (_FIRST.index(name) if name in _FIRST else first, name)
 
 
 def _packages(first: Mapping[str, str], second: Mapping[str, str]) -> list[CardRow]:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from soak import __version__
-from soak.cli import bisect, corpora, judge, planning, probe, proxy, run, server
+from soak.cli import bisect, corpora, judge, planning, probe, proxy, repro, run, server
 from soak.cli.door import set_debug
 from soak.cli.streams import make_patient
 
@@ -38,7 +38,7 @@ def root(
     set_debug(debug)
 
 
-for module in (run, judge, probe, planning, bisect, corpora, proxy, server):
+for module in (run, judge, probe, repro, planning, bisect, corpora, proxy, server):
     module.register(app)
 
 

@@ -1,4 +1,4 @@
-"""`soak probe` and `soak repro`: one turn asked again, to find out what it needs to fail, and to show it to others."""
+"""`soak probe`: a turn asked again, to find out why it broke and what it needs to fail."""
 
 import os
 import time
@@ -12,28 +12,30 @@ from rich.console import Console
 
 from soak.app.probe.benches import Benches, ProbeOrder, open_benches
 from soak.app.probe.caches import CACHE_KINDS, CacheKind, CacheOrder, plan_caches, probe_caches
-from soak.app.probe.cases import arm_of_run, case_of_file, case_of_run
+from soak.app.probe.cases import arm_of_run, case_of_file, cases_of_run, failing_cases
 from soak.app.probe.divergence import plan_divergence, probe_divergence
+from soak.app.probe.grid import plan_grid, probe_grid
 from soak.app.probe.repeats import plan_repeats, probe_repeats
-from soak.app.probe.repro import make_repro, plan_repro
 from soak.app.probe.shrink import ShrinkOrder, plan_shrink, probe_shrink
 from soak.app.probe.triage import plan_triage, probe_triage
 from soak.app.sides import DEFAULT_ARM, ArmSpec, arm_spec
 from soak.cli.door import command, out, say, terminal
 from soak.cli.steps import StepView
 from soak.errors import UsageError
-from soak.facts import Case, ProbePlan, encode
+from soak.facts import Case, Grid, ProbePlan, encode
 from soak.report import (
     terminal_caches,
     terminal_diagnosis,
     terminal_divergence,
+    terminal_grid,
     terminal_probe_plan,
     terminal_repeats,
-    terminal_repro,
     terminal_shrink,
 )
+from soak.scenario import find_grid
 
 MAX_REQUESTS = 1000
+REPEATS = 10
 
 _RESULT_EXIT = {"cache fault": 1, "numerics": 0, "nothing found": 0, "undecided": 3}
 
@@ -49,16 +51,15 @@ class Probing:
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands of this module."""
+    """Add the command of this module."""
     app.command("probe", epilog="Example: soak probe runs/mine smoke-1:2:0 --repeats 20")(command(probe_command))
-    app.command("repro", epilog="Example: soak repro runs/mine smoke-1:2:0 -o loop.zip")(command(repro_command))
 
 
 def probe_command(
     run_dir: Annotated[Path | None, typer.Argument(metavar="RUN", help="The run folder the turn is in.")] = None,
     turns: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TURN", help="Its key, as `soak show RUN` lists it."),
+        typer.Argument(metavar="TURN", help="Its key, as `soak show RUN` lists it; several for --grid and --diverge."),
     ] = None,
     turn_file: Annotated[
         list[Path] | None,
@@ -73,7 +74,23 @@ def probe_command(
         typer.Option(help="URL or build of the same model without speculation, where soak does not start the target."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="Model name; default: the only one the server lists.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, max=10_000, help="How often each question is asked.")] = 10,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=10_000, help="How often each question is asked; default 10, with --grid what its file says."
+        ),
+    ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|default",
+            help="Ask in every combination of settings and say which the fault needs; default: speculation, prefix"
+            " cache, temperature.",
+        ),
+    ] = None,
+    failing: Annotated[
+        int | None, typer.Option("--failing", min=1, max=100, help="With --grid: this many of the run's failing turns.")
+    ] = None,
     max_requests: Annotated[int, typer.Option(min=1, help="Never send more than this.")] = MAX_REQUESTS,
     into: Annotated[
         Path | None,
@@ -103,9 +120,9 @@ def probe_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> int:
     """Ask one turn again: why it broke, and what it needs to fail. Every answer is kept and never asked twice."""
-    cases = _cases(run_dir, turns or [], turn_file or [])
+    cases = cases_given(run_dir, turns or [], turn_file or [], failing)
     order = ProbeOrder(
-        target=_target(target, run_dir, turns[0] if turns else None, cases[0]),
+        target=target_of(target, run_dir, cases[0]),
         plain=arm_spec("plain", plain) if plain else None,
         folder=into or new_probe_folder(),
         max_requests=max_requests,
@@ -113,77 +130,29 @@ def probe_command(
         api_key=os.environ.get("SOAK_API_KEY") or None,
         tools=cases[0].tool_mode,
     )
-    if diverge:
-        return carried_out(_diverging(cases, order), order, cases, only_plan=plan, as_json=as_json)
-    case = _only(cases)
-    if shrink:
-        probing = _shrinking((case,), ShrinkOrder(repeats=repeats, budget=budget), order.folder)
-    elif cache is not None:
-        probing = _caches(case, CacheOrder(kinds=_kinds(cache), prefixes=prefixes, in_flight=in_flight))
+    if grid is not None:
+        probing = gridding(order, find_grid(grid), cases, repeats)
+    elif diverge:
+        probing = _diverging(cases, order)
     else:
-        probing = _repeats(case, repeats) if only_repeats else _triage(case, repeats, order)
+        case, many = _only(cases), repeats or REPEATS
+        if shrink:
+            probing = _shrinking((case,), ShrinkOrder(repeats=many, budget=budget), order.folder)
+        elif cache is not None:
+            probing = _caches(case, CacheOrder(kinds=_kinds(cache), prefixes=prefixes, in_flight=in_flight))
+        else:
+            probing = _repeats(case, many) if only_repeats else _triage(case, many, order)
     return carried_out(probing, order, cases, only_plan=plan, as_json=as_json)
 
 
 def _only(cases: tuple[Case, ...]) -> Case:
     if len(cases) > 1:
         raise UsageError(
-            f"{len(cases)} turns were given", why="this probe is of one turn", hint="give one, or use --diverge"
+            f"{len(cases)} turns were given",
+            why="one turn is asked again at a time",
+            hint="give one, or use --grid default or --diverge, which take several",
         )
     return cases[0]
-
-
-def repro_command(
-    run_dir: Annotated[Path | None, typer.Argument(metavar="RUN", help="The run folder the turns are in.")] = None,
-    turns: Annotated[
-        list[str] | None, typer.Argument(metavar="TURN…", help="Keys of turns; several are asked together.")
-    ] = None,
-    output: Annotated[Path, typer.Option("-o", "--output", metavar="FILE.zip", help="Where the bundle goes.")] = Path(
-        "repro.zip"
-    ),
-    turn_file: Annotated[
-        list[Path] | None,
-        typer.Option("--turn-file", metavar="FILE", help="A turn file, in place of RUN and TURN. Repeatable."),
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option(help="URL or build to ask; default: what the turn was asked on, or SOAK_TARGET.")
-    ] = None,
-    model: Annotated[str | None, typer.Option(help="Model name; default: the only one the server lists.")] = None,
-    repeats: Annotated[int, typer.Option(min=2, max=10_000, help="Rounds the bundle counts and promises.")] = 20,
-    in_flight: Annotated[int, typer.Option(min=1, max=4096, help="Requests at once.")] = 1,
-    shrink: Annotated[bool, typer.Option(help="Make the conversation as small as it still fails.")] = True,
-    budget: Annotated[int, typer.Option(min=1, help="Requests that all steps of shrinking may take.")] = 400,
-    max_requests: Annotated[int, typer.Option(min=1, help="Never send more than this.")] = MAX_REQUESTS,
-    into: Annotated[
-        Path | None,
-        typer.Option("--into", metavar="DIR", help="Where answers are kept; the same folder again goes on with it."),
-    ] = None,
-    plan: Annotated[bool, typer.Option("--plan", help="Say what would be sent, and send nothing.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
-) -> int:
-    """Make a bundle that shows a failure with nothing but Python: python reproduce.py URL."""
-    cases = _cases(run_dir, turns or [], turn_file or [])
-    order = ProbeOrder(
-        target=_target(target, run_dir, turns[0] if turns else None, cases[0]),
-        folder=into or new_probe_folder(),
-        max_requests=max_requests,
-        model=model,
-        api_key=os.environ.get("SOAK_API_KEY") or None,
-        tools=cases[0].tool_mode,
-    )
-    wanted = ShrinkOrder(repeats=repeats, budget=budget, in_flight=in_flight)
-    probing = Probing(
-        plan=lambda: plan_repro(cases, wanted, shrinking=shrink),
-        act=lambda benches: make_repro(cases, wanted, benches, output, shrinking=shrink),
-        show=terminal_repro,
-    )
-    return carried_out(probing, order, cases, only_plan=plan, as_json=as_json)
-
-
-def _cases(run_dir: Path | None, turns: list[str], turn_files: list[Path]) -> tuple[Case, ...]:
-    if turn_files and run_dir is None:
-        return tuple(map(case_of_file, turn_files))
-    return tuple(_case(run_dir, turn, None) for turn in turns) or (_case(run_dir, None, None),)
 
 
 def _repeats(case: Case, repeats: int) -> Probing:
@@ -245,6 +214,14 @@ def carried_out(probing: Probing, order: ProbeOrder, cases: Sequence[Case], *, o
     if only_plan:
         out(encode(planned).decode() if as_json else terminal_probe_plan(planned))
         return 0
+    found = found_by(probing, planned, order, cases)
+    out(encode(found).decode() if as_json else probing.show(found, **terminal()))
+    say(f"\nanswers are kept in {order.folder}")
+    return probing.exit_code(found)
+
+
+def found_by(probing: Probing, planned: ProbePlan, order: ProbeOrder, cases: Sequence[Case]) -> Any:
+    """Say what will be sent, do it and return what was found; raises `UsageError` where it is more than it may be."""
     say(terminal_probe_plan(planned))
     if not all(case.exact for case in cases):
         say("note: the request cannot be made again to the letter; it is asked as nearly as it can be")
@@ -257,33 +234,46 @@ def carried_out(probing: Probing, order: ProbeOrder, cases: Sequence[Case], *, o
     steps = StepView(Console(stderr=True, highlight=False))
     try:
         with open_benches(order, steps) as benches:
-            found = probing.act(benches)
+            return probing.act(benches)
     finally:
         steps.close()
-    out(encode(found).decode() if as_json else probing.show(found, **terminal()))
-    say(f"\nanswers are kept in {order.folder}")
-    return probing.exit_code(found)
 
 
-def _case(run_dir: Path | None, turn: str | None, turn_file: Path | None) -> Case:
-    if turn_file is not None and run_dir is None and turn is None:
-        return case_of_file(turn_file)
-    if turn_file is None and run_dir is not None and turn is not None:
-        return case_of_run(run_dir, turn)
+def gridding(order: ProbeOrder, grid: Grid, cases: tuple[Case, ...], repeats: int | None) -> Probing:
+    """Return the probe that asks these turns in the cells of a grid; `repeats` in place of what its file says."""
+    many = repeats or grid.repeats
+    title = cases[0].name if len(cases) == 1 else f"{len(cases)} turns"
+    most = max(case.sampling.max_tokens for case in cases)
+    return Probing(
+        plan=lambda: plan_grid(order, grid, repeats=many, title=title, turns=len(cases), max_tokens=most, cases=cases),
+        act=lambda benches: probe_grid(order, grid, cases, many, benches),
+        show=terminal_grid,
+    )
+
+
+def cases_given(
+    run_dir: Path | None, turns: list[str], turn_files: list[Path], failing: int | None = None
+) -> tuple[Case, ...]:
+    """Return the turns that are meant; raises `UsageError` where that is not clear."""
+    named = bool(turns) + bool(turn_files) + (failing is not None)
+    if named == 1 and turn_files and run_dir is None:
+        return tuple(map(case_of_file, turn_files))
+    if named == 1 and not turn_files and run_dir is not None:
+        return failing_cases(run_dir, failing) if failing else cases_of_run(run_dir, turns)
     raise UsageError(
         "it is not clear which turn is meant",
-        why="a turn is given as RUN and TURN, or as --turn-file FILE",
+        why="a turn is given as RUN and TURN, as RUN and --failing N, or as --turn-file FILE",
         hint="soak probe runs/mine smoke-1:2:0",
     )
 
 
-def _target(target: str | None, run_dir: Path | None, turn: str | None, case: Case) -> ArmSpec:
+def target_of(target: str | None, run_dir: Path | None, case: Case) -> ArmSpec:
     """Return the server to ask: the one named, else the build or URL the turn was asked on in its run."""
     target = target or os.environ.get("SOAK_TARGET") or None
     if target is not None:
         return arm_spec(DEFAULT_ARM, target)
-    if run_dir is not None and turn is not None:
-        card = arm_of_run(run_dir, turn)
+    if run_dir is not None:
+        card = arm_of_run(run_dir, case.name)
         return ArmSpec(name=DEFAULT_ARM, target=card.given_target, build=card.recipe)
     if case.build:
         return arm_spec(DEFAULT_ARM, case.build)

@@ -11,16 +11,18 @@ from soak.app.audience import Audience
 from soak.app.order import WantedOrder
 from soak.app.resume import resume
 from soak.app.run import RunOrder, RunResult, prepare_run, run
-from soak.app.sides import parse_arms
+from soak.app.sides import parse_arms, with_sampling
 from soak.check import exit_code_of
 from soak.cli.bisect import is_bisection, resume_bisection
 from soak.cli.door import INTERRUPTED, command, out, say, terminal
 from soak.cli.options import changes_of
+from soak.cli.rungrid import grid_after, plan_both, show_plans
 from soak.cli.together import under_views
 from soak.errors import UsageError
-from soak.facts import encode
+from soak.facts import Grid, encode
 from soak.plan import describe
 from soak.report import terminal_plan, terminal_summary
+from soak.scenario import find_grid
 
 _BUDGETS = ("hours", "minutes", "passes", "turns")
 _STATE_EXIT = {"stopped": 6, "interrupted": INTERRUPTED, "engine_gone": 5}
@@ -62,9 +64,21 @@ def run_command(
     set_: Annotated[
         list[str] | None,
         typer.Option(
-            "--set", metavar="KEY=VALUE", help="Change one scenario field: sampling.max_tokens=96. Repeatable."
+            "--set",
+            metavar="[ARM:]KEY=VALUE",
+            help="Change one scenario field: sampling.max_tokens=96; for one arm alone a field of sampling:"
+            " penalised:sampling.repetition_penalty=1.1. Repeatable.",
         ),
     ] = None,
+    grid: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|default",
+            help="Afterwards ask turns that failed again, in every combination of settings, with seeds of their own:"
+            " which setting does the fault need? The run only finds the turns; what failed in it is not counted again.",
+        ),
+    ] = None,
+    grid_turns: Annotated[int, typer.Option(min=1, max=100, help="With --grid: at most so many turns.")] = 3,
     run_dir: Annotated[
         Path | None, typer.Option("--run", help="Where to keep the run; default: runs/SCENARIO-TIME.")
     ] = None,
@@ -73,27 +87,53 @@ def run_command(
     log_json: LogJsonFlag = False,
 ) -> int:
     """Replay a scenario and judge each turn as it ends. Everything is kept in a run folder; the summary is printed."""
-    overrides = _overrides(
-        set_ or [], dict(zip(_BUDGETS, (hours, minutes, passes, turns), strict=True)), in_flight, seed
-    )
+    sets, own = _by_arm(set_ or [])
+    overrides = _overrides(sets, dict(zip(_BUDGETS, (hours, minutes, passes, turns), strict=True)), in_flight, seed)
     target = target or (None if arm else os.environ.get("SOAK_TARGET") or None)
     order = RunOrder(
         scenario=scenario,
         overrides=overrides,
-        arms=parse_arms(arm or [], target),
+        arms=with_sampling(parse_arms(arm or [], target), own),
         model=model,
         api_key=os.environ.get("SOAK_API_KEY") or None,
         folder=run_dir,
         arm_order=arm_order,
     )
+    screening = (find_grid(grid), grid_turns) if grid else None
+    embedded = target is None and not arm
+    return _begin(order, screening, only_plan=plan, embedded=embedded, as_json=as_json, log_json=log_json)
+
+
+def _begin(
+    order: RunOrder,
+    screening: tuple[Grid, int] | None,
+    *,
+    only_plan: bool,
+    embedded: bool,
+    as_json: bool,
+    log_json: bool,
+) -> int:
+    """Say what will be sent or carry it out; `screening` is a grid that follows, and the most turns it takes."""
     prepared = prepare_run(order)  # what is wrong with the scenario is said before anything else begins
-    if plan:
+    planned = plan_both(order, prepared, *screening) if screening else None
+    if only_plan and planned is not None:
+        show_plans(prepared, planned, as_json=as_json)
+        return 0
+    if only_plan:
         outline = describe(prepared.plan)
         out(encode(outline).decode() if as_json else terminal_plan(outline))
         return 0
-    if target is None and not arm:
+    if embedded:
         say("no --target and no SOAK_TARGET: starting the embedded local build (a real vLLM with a small model)")
-    return _watched(lambda audience: run(order, audience, prepared), as_json=as_json, log_json=log_json)
+    if screening is None:
+        return _watched(lambda audience: run(order, audience, prepared), as_json=as_json, log_json=log_json)
+    result = under_views(lambda audience: run(order, audience, prepared), log_json=log_json)
+    if as_json:  # the one document on stdout is of both
+        say(f"{terminal_summary(result.summary)}\n\nrun folder: {result.folder}")
+    else:
+        render(result, as_json=False)
+    grid_after(order, *screening, result, as_json=as_json)
+    return exit_code(result)
 
 
 def resume_command(
@@ -111,6 +151,20 @@ def resume_command(
         as_json=as_json,
         log_json=log_json,
     )
+
+
+def _by_arm(sets: list[str]) -> tuple[list[str], list[tuple[str, str, str]]]:
+    """Return the changes to the scenario, and those for one arm alone as (arm, key, value)."""
+    shared: list[str] = []
+    own: list[tuple[str, str, str]] = []
+    for text in sets:
+        key, sign, value = text.partition("=")
+        arm, colon, field = key.strip().partition(":")
+        if sign and colon and arm.isidentifier():
+            own.append((arm, field, value))
+        else:
+            shared.append(text)
+    return shared, own
 
 
 def _overrides(
@@ -140,4 +194,9 @@ def render(result: RunResult, *, as_json: bool) -> int:
     else:
         out(terminal_summary(result.summary, **terminal()))
     say(f"\nrun folder: {result.folder}")
+    return exit_code(result)
+
+
+def exit_code(result: RunResult) -> int:
+    """Return the command's exit code: the verdict's, or how the run ended."""
     return _STATE_EXIT.get(result.summary.state, exit_code_of(result.summary))

@@ -15,7 +15,7 @@ from soak.facts.bisection import (
     StepOutcome,
 )
 from soak.facts.build import Build, Capabilities
-from soak.facts.build_file import VLLM_REPOSITORY, BuildFile, NamedBuild
+from soak.facts.build_file import VLLM_REPOSITORY, BuildFile, NamedBuild, Switch
 from soak.facts.canary import RECALL_QUESTION, WORD_CHARS, WORD_HEAD, WORD_LETTERS, Canary
 from soak.facts.card import CardDifference, CardEntry, CardRow, CardSource, EnvironmentCard
 from soak.facts.case import CASE_SCHEMA, Case, Change, EngineChange, Trial
@@ -81,6 +81,18 @@ from soak.facts.finding import (
     Judgement,
     Signal,
     TurnClass,
+)
+from soak.facts.grid import (
+    GRID_CELLS_MAX,
+    Grid,
+    GridCell,
+    GriddedRun,
+    GridFactor,
+    GridFile,
+    GridFound,
+    GridLevel,
+    GridQuestion,
+    GridSide,
 )
 from soak.facts.history import Event, Record, RecordOutline, Started
 from soak.facts.key import TurnKey
@@ -170,6 +182,7 @@ __all__ = [
     "COMPARATORS",
     "CONVERSATION_ENDED",
     "EPISODE_SCHEMA",
+    "GRID_CELLS_MAX",
     "NO_TOKEN",
     "RECALL_QUESTION",
     "REPOSITORY_SCHEMA",
@@ -247,6 +260,15 @@ __all__ = [
     "Finding",
     "Gate",
     "Goodput",
+    "Grid",
+    "GridCell",
+    "GridFactor",
+    "GridFile",
+    "GridFound",
+    "GridLevel",
+    "GridQuestion",
+    "GridSide",
+    "GriddedRun",
     "IdleGaps",
     "Judgement",
     "LatencyComparison",
@@ -310,6 +332,7 @@ __all__ = [
     "Summary",
     "Survival",
     "SurvivalCurve",
+    "Switch",
     "Task",
     "TaskComparison",
     "TaskCounts",

@@ -19,6 +19,19 @@ Word = Annotated[str, MinLen(1)]
 _STRICT = {"extra": "forbid", "allow_inf_nan": False}
 
 
+SwitchName = Literal["speculation", "prefix_cache", "eager"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """The words of a command that turn something on, and those that turn it off; none where it is so by itself."""
+
+    __pydantic_config__ = _STRICT
+
+    on: tuple[Word, ...] = ()
+    off: tuple[Word, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BuildFile:
     """
@@ -37,6 +50,9 @@ class BuildFile:
 
     What is served: `model` is a model's name that soak brings, a Hugging Face id or a path; `served_as` the name
     clients use.
+
+    `switches` says of an engine that is a command how speculation, the prefix cache and eager execution are turned on
+    and off, by words that stand in `flags` or are added there; soak knows vLLM's own.
 
     How: `command` (engine command) and `flags` may hold {port}, {model}, {served}, {python}, {venv}, {cores} and
     {image}, and so may values of `environment`, whose PYTHONPATH adds folders to what the server can import.
@@ -66,6 +82,7 @@ class BuildFile:
     command: tuple[Word, ...] = ()
     flags: tuple[Word, ...] = ()
     speculative: dict[str, Any] | None = None
+    switches: dict[SwitchName, Switch] = field(default_factory=dict)
     environment: dict[str, str] = field(default_factory=dict)
     pass_on: tuple[Word, ...] = ()
     preload: tuple[Word, ...] = ()

@@ -16,8 +16,9 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     A turn is about to be sent: written before anything is. `start` numbers the starts of one key from 0.
 
     `prefix` and `answer` are digests of stored messages (the last one the model sees; the recorded answer, if any),
-    `tools` that of the stored tool schemas, `request` that of the body as first sent, without the model's name: equal
-    for both arms of a pair. `door` is the API path it went to, below its version.
+    `tools` that of the stored tool schemas, `request` that of the body as first sent, without the model's name and with
+    the scenario's sampling where the arm has its own: equal for both arms of a pair. `door` is the API path it went to,
+    below its version.
     """
 
     key: TurnKey

@@ -25,6 +25,7 @@ class ArmCard(msgspec.Struct, frozen=True, kw_only=True):
 
     `given_target` is what the user named: a URL without credentials, or a build. `recipe` is the build file as it was
     carried out, None for a URL; `environment` is what was really running (None: not learnt, or not started yet).
+    `sampling` holds the fields of the scenario's sampling that this arm was asked with in another way.
     """
 
     name: str
@@ -34,6 +35,7 @@ class ArmCard(msgspec.Struct, frozen=True, kw_only=True):
     capabilities: Capabilities | None = None
     recipe: NamedBuild | None = None
     environment: EnvironmentCard | None = None
+    sampling: dict[str, Any] = {}
 
 
 class ShapesCard(msgspec.Struct, frozen=True, kw_only=True):

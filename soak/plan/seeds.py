@@ -1,7 +1,9 @@
 """What follows from the scenario's seed: request seeds, salts, shuffles and the plan's digest. All by SHA-256."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
 
 from soak.facts import Scenario, TurnKey, canonical, digest_of
 from soak.facts.scenario import SaltMode
@@ -36,6 +38,17 @@ def salt_for(mode: SaltMode, seed: int, episode: str, pass_: int) -> str | None:
     return f"[run {number % 2**32:08x}]"
 
 
-def plan_digest(scenario: Scenario, corpus_digest: str, seed: int, arms: Sequence[str]) -> str:
-    """Return `sha256:<hex>` over all that decides what a run sends and how it is judged."""
-    return digest_of(["soak.plan/1", scenario, corpus_digest, seed, list(arms)])
+def plan_digest(
+    scenario: Scenario,
+    corpus_digest: str,
+    seed: int,
+    arms: Sequence[str],
+    sampling: Mapping[str, Mapping[str, Any]] = MappingProxyType({}),
+) -> str:
+    """
+    Return `sha256:<hex>` over all that decides what a run sends and how it is judged.
+
+    `sampling` has the fields of arms that are asked otherwise than the scenario says, by arm.
+    """
+    own = [{arm: dict(fields) for arm, fields in sampling.items()}] if sampling else []
+    return digest_of(["soak.plan/1", scenario, corpus_digest, seed, list(arms), *own])

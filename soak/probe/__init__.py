@@ -20,6 +20,7 @@ from soak.probe.caching import (
     probe_of,
     probing,
 )
+from soak.probe.cells import FIRST_REPEAT, Cell, cells_of
 from soak.probe.diagnosis import (
     ALONE,
     AS_ASKED,
@@ -35,6 +36,7 @@ from soak.probe.diagnosis import (
     onset_of,
     places_of,
 )
+from soak.probe.gridded import found_by_grid
 from soak.probe.nearness import apart
 from soak.probe.outcomes import answer_of, outcomes_of
 from soak.probe.parting import divergence_found, parting_of
@@ -44,6 +46,7 @@ from soak.probe.shrinking import STEP_ROUNDS, Form, groups_of, rate_test_for, sm
 __all__ = [
     "ALONE",
     "AS_ASKED",
+    "FIRST_REPEAT",
     "GREEDY",
     "NO_CACHE",
     "NO_SPECULATION",
@@ -53,6 +56,7 @@ __all__ = [
     "Allowance",
     "Ask",
     "Asker",
+    "Cell",
     "Form",
     "Keep",
     "Seen",
@@ -65,11 +69,13 @@ __all__ = [
     "branch",
     "bundle_files",
     "cache_found",
+    "cells_of",
     "change_of",
     "class_of",
     "diagnose",
     "divergence_found",
     "floor_of",
+    "found_by_grid",
     "groups_of",
     "identical_of",
     "law_of",

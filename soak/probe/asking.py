@@ -25,6 +25,11 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
     repeats: int = 1
     first: int = 0
 
+    @property
+    def counted(self) -> range:
+        """Its repeats, as they are counted."""
+        return range(self.first, self.first + self.repeats)
+
 
 class Keep(Protocol):
     """Where trials are kept, and found again by a process that goes on."""
@@ -88,7 +93,7 @@ class Asker:
     def missing(self, ask: Ask) -> int:
         """Return how many requests `ask` would send: those not kept yet."""
         kept = self._keep.trials
-        return sum(self._key(ask, repeat) not in kept for repeat in _repeats(ask))
+        return sum(self._key(ask, repeat) not in kept for repeat in ask.counted)
 
     async def _all(self, asks: Sequence[Ask]) -> tuple[tuple[Trial, ...], ...]:
         async with open_client(self.target, "wire") as client:
@@ -102,15 +107,15 @@ class Asker:
                 (at, repeat): group.create_task(self._within(room, client.exchange, ask, repeat))
                 for number in range(max((ask.repeats for ask in asks), default=0))
                 for at, ask in enumerate(asks)
-                for repeat in _repeats(ask)[number : number + 1]
+                for repeat in ask.counted[number : number + 1]
             }
-        return tuple(tuple(tasks[at, repeat].result() for repeat in _repeats(ask)) for at, ask in enumerate(asks))
+        return tuple(tuple(tasks[at, repeat].result() for repeat in ask.counted) for at, ask in enumerate(asks))
 
     async def _one(self, exchange: Exchanging, ask: Ask) -> tuple[Trial, ...]:
         self._allowance.take(self.missing(ask))
         room = asyncio.Semaphore(ask.change.in_flight)
         async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._within(room, exchange, ask, repeat)) for repeat in _repeats(ask)]
+            tasks = [group.create_task(self._within(room, exchange, ask, repeat)) for repeat in ask.counted]
         return tuple(task.result() for task in tasks)
 
     async def _within(self, room: asyncio.Semaphore, exchange: Exchanging, ask: Ask, repeat: int) -> Trial:
@@ -152,10 +157,6 @@ class Asker:
             retries=self._retries,
             max_tokens=max_tokens,
         )
-
-
-def _repeats(ask: Ask) -> range:
-    return range(ask.first, ask.first + ask.repeats)
 
 
 def _sink(judge: TurnJudge) -> Sink:

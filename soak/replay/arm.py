@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Literal
 
-from soak.facts import Capabilities
+from soak.facts import Capabilities, Sampling
 from soak.replay.fit import Meter
 from soak.replay.gate import Gate
 from soak.replay.ports import StreamClient
@@ -18,6 +18,7 @@ class Arm:
 
     `around` is opened around the sending of each turn: whoever wants to look at the engine before and after it.
     `block_tokens`: the block of its prefix cache, None where it is not known.
+    `sampling` is what it is asked with, if that is not the scenario's.
     """
 
     name: str
@@ -28,3 +29,4 @@ class Arm:
     tool_mode: Literal["native", "text"]
     around: Callable[[], AbstractAsyncContextManager[None]] = nullcontext
     block_tokens: int | None = None
+    sampling: Sampling | None = None

@@ -84,7 +84,10 @@ class TurnRunner:
         if room.skip is not None:
             return self._end(Record(key=job.key, outcome="skipped", at=self._clock.wall(), reason=room.skip))
         body = self._body(arm, job.asked, seed=job.seed, salt=job.salt)
-        self._record_start(job, _sized(body, room))
+        shared = body
+        if arm.sampling is not None:
+            shared = self._body(arm, job.asked, seed=job.seed, salt=job.salt, own=False)
+        self._record_start(job, _sized(shared, room))
         try:
             record = await self._sent(arm, job, body, room)
         except asyncio.CancelledError:
@@ -203,13 +206,14 @@ class TurnRunner:
 
         return sink
 
-    def _body(self, arm: Arm, asked: Asked, *, seed: int | None, salt: str | None) -> dict[str, Any]:
+    def _body(self, arm: Arm, asked: Asked, *, seed: int | None, salt: str | None, own: bool = True) -> dict[str, Any]:
+        """Return the request; with the scenario's sampling in place of the arm's own where `own` is False."""
         return compose(
             asked.messages,
             asked.tools,
             mode=arm.tool_mode,
             model=arm.capabilities.model,
-            sampling=self._scenario.sampling,
+            sampling=(arm.sampling if own else None) or self._scenario.sampling,
             max_tokens=self._scenario.sampling.max_tokens,
             seed=seed,
             salt=salt,

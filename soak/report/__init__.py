@@ -12,6 +12,7 @@ from soak.report.bisection import step_line, terminal_bisection
 from soak.report.comparison import markdown_comparison, terminal_comparison
 from soak.report.corpora import terminal_corpora, terminal_corpus, terminal_episode, terminal_import
 from soak.report.escape import escape_markdown, escape_terminal, printable
+from soak.report.grid import terminal_grid
 from soak.report.junit import junit_comparison
 from soak.report.plan import terminal_plan
 from soak.report.probe import (
@@ -45,6 +46,7 @@ __all__ = [
     "terminal_diagnosis",
     "terminal_divergence",
     "terminal_episode",
+    "terminal_grid",
     "terminal_import",
     "terminal_plan",
     "terminal_probe_plan",

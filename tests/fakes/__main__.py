@@ -11,6 +11,7 @@ from fakes.answers import Style
 from fakes.canaries import Leaking
 from fakes.engine import FakeEngine
 from fakes.following import WAYS, Following, lines_of, mixed_ways
+from fakes.needing import needing
 from fakes.policy import DEFAULT_RATES, Policy, pre_encoded, seeded_policy
 from fakes.server import FakeServer, Mind
 
@@ -23,6 +24,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--port", type=int, default=0, help="0 takes a free one; the URL is the first line printed")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--rates", help="name=share,… of the faults; `none` for no faults; default: a mixture")
+    parser.add_argument("--needs", default="", help="settings without which there is no fault; see fakes.needing.NEEDS")
     parser.add_argument("--truth", type=Path, help="JSONL file the ground truth is appended to")
     parser.add_argument("--first-chunk-s", type=float, default=0.0)
     parser.add_argument("--gap-s", type=float, default=0.0)
@@ -72,7 +74,7 @@ def mind_of(args: argparse.Namespace) -> Mind:
     return solver(args.tasks, **{how: filter(None, getattr(args, how).split(",")) for how in _WAYS})
 
 
-def policy_of(args: argparse.Namespace) -> Policy:
+def policy_of(args: argparse.Namespace, engine: FakeEngine) -> Policy:
     """Return the policy the command line asks for."""
     if args.follow:
         lines = lines_of(args.follow)
@@ -80,15 +82,17 @@ def policy_of(args: argparse.Namespace) -> Policy:
         return Following(lines, mixed_ways(lines, names, args.astray_at), gap_s=args.first_chunk_s)
     if args.burst:
         return pre_encoded(args.burst, args.gap_s)
-    plain = _plain_policy(args)
+    plain = _plain_policy(args, engine)
     if args.leak is None and args.recall is None:
         return plain
     return Leaking(plain, share=args.leak or 0.0, recall=1.0 if args.recall is None else args.recall)
 
 
-def _plain_policy(args: argparse.Namespace) -> Policy:
+def _plain_policy(args: argparse.Namespace, engine: FakeEngine) -> Policy:
     paces = {"first_chunk_s": args.first_chunk_s, "gap_s": args.gap_s, "answer_tokens": args.answer_tokens}
-    return seeded_policy(args.seed, rates_of(args.rates), **paces)
+    faulty = seeded_policy(args.seed, rates_of(args.rates), **paces)
+    needs = [name for name in args.needs.split(",") if name]
+    return needing(engine, needs, faulty, seeded_policy(args.seed, {}, **paces)) if needs else faulty
 
 
 async def main() -> None:
@@ -112,7 +116,7 @@ async def main() -> None:
     )
     style = replace(Style(), tokens_per_chunk=args.tokens_per_chunk)
     server = FakeServer(
-        policy_of(args),
+        policy_of(args, engine),
         mind=mind_of(args),
         engine=engine,
         port=args.port,

@@ -13,7 +13,7 @@ from soak.errors import UsageError
 from soak.facts import EngineChange, Trial, digest_of
 from soak.facts.scenario import ToolMode
 from soak.launch import altered
-from soak.probe import Allowance, Asker
+from soak.probe import Allowance, Ask, Asker
 from soak.store import Journal
 
 WITHOUT_SPECULATION = EngineChange(speculation=False)
@@ -101,9 +101,17 @@ class Benches:
     def __init__(self, order: ProbeOrder, kept: Kept, audience: Preparing) -> None:
         self.order = order
         self._kept = kept
-        self._audience = audience
+        self.audience = audience
         self.allowance = Allowance(order.max_requests)
         self.allowance.used = len(kept.trials)
+
+    def kept(self, change: EngineChange, ask: Ask) -> tuple[Trial, ...] | None:
+        """Return the trials of `ask` on a server in this state, if all of them are kept: then none is needed for it."""
+        name = bench_name(self.order.spec(change))
+        case, asked = ask.case.digest, digest_of(ask.change)
+        found = [self._kept.trials.get((name, case, asked, repeat)) for repeat in ask.counted]
+        trials = tuple(trial for trial in found if trial is not None)
+        return trials if len(trials) == len(found) else None
 
     @contextmanager
     def open(self, change: EngineChange | None = None, serving: int = 1) -> Iterator[Bench]:
@@ -122,7 +130,7 @@ class Benches:
             model=self.order.model,
             api_key=self.order.api_key,
             log_folder=self.order.folder,
-            audience=self._audience,
+            audience=self.audience,
         ) as (side,):
             asker = Asker(
                 bench=name,

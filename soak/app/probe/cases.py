@@ -1,19 +1,22 @@
 """The turn that is meant: taken from a run, or read from a turn file."""
 
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import msgspec
 
-from soak.app.showing import find_turn
+from soak.app.showing import find_turn, list_turns
 from soak.check import scenario_of
 from soak.errors import TranscriptError, UsageError
-from soak.facts import CASE_SCHEMA, ArmCard, Capabilities, Case, Change, Manifest, Record, Started, digest_of
+from soak.facts import CASE_SCHEMA, ArmCard, Capabilities, Case, Change, Manifest, Record, Started, TurnClass, digest_of
 from soak.plan import salt_for
 from soak.probe import body_of
 from soak.replay import NOT_THE_QUESTION
 from soak.store import History, RunFolder
 
+_WORST_FIRST: tuple[TurnClass, ...] = ("garbage_loop", "early_stop", "max_tokens", "error")
 _MAX_FILE_BYTES = 256 * 1024 * 1024
 
 
@@ -32,6 +35,50 @@ def case_of_run(path: Path, name: str) -> Case:
                 f"turn {record.key} was not asked", why=record.reason or "it was skipped", hint="take another turn"
             )
         return _case(history, folder.manifest, record, started, source=str(path))
+
+
+def cases_of_run(path: Path, names: Sequence[str]) -> tuple[Case, ...]:
+    """
+    Return several turns of a run, each once, in the order given.
+
+    Raises as `case_of_run`, and `UsageError` for turns of two arms: one server is asked.
+    """
+    cases = {case.name: case for case in (case_of_run(path, name) for name in names)}
+    arms = {name.rpartition(":")[2] for name in cases}
+    if len(arms) > 1:
+        raise UsageError(
+            f"the turns are of the arms {' and '.join(sorted(arms))}",
+            why="one server is asked, in different states",
+            hint="take turns of one arm",
+        )
+    return tuple(cases.values())
+
+
+def failing_cases(path: Path, most: int) -> tuple[Case, ...]:
+    """
+    Return at most so many turns of a run that failed: loops first, and each episode's first before any one's second.
+
+    Raises `UsageError` if none failed or several arms did, `RunFolderError` for a damaged run.
+    """
+    failed = [
+        (record.judgement.class_, str(record.key))
+        for record in list_turns(path)
+        if record.outcome == "finished" and record.judgement is not None and record.judgement.class_ != "ok"
+    ]
+    if not failed:
+        raise UsageError(f"no turn of {path} failed", why="all that ended are ok", hint="name the turns to ask again")
+    return cases_of_run(path, worst_first(failed)[:most])
+
+
+def worst_first(failed: Sequence[tuple[TurnClass, str]]) -> list[str]:
+    """Return the keys of failing turns: loops first, errors last, and in a class each episode once before any twice."""
+    seen: Counter[tuple[str, str]] = Counter()
+    ranked: list[tuple[int, int, str]] = []
+    for class_, key in failed:
+        place = (class_, key.rsplit(":", 3)[0])
+        ranked.append((_WORST_FIRST.index(class_), seen[place], key))
+        seen[place] += 1
+    return [key for *_, key in sorted(ranked, key=lambda one: one[:2])]
 
 
 def arm_of_run(path: Path, name: str) -> ArmCard:
@@ -68,7 +115,7 @@ def _case(history: History, manifest: Manifest, record: Record, started: Started
         messages=history.prefix(started.prefix),
         tools=history.tools(started.tools),
         tool_mode=arm.tool_mode,
-        sampling=replace(scenario.sampling, max_tokens=asked),
+        sampling=replace(scenario.sampling, **arm.sampling, max_tokens=asked),
         seed=started.seed,
         salt=salt_for(scenario.salt, manifest.seed, record.key.episode, record.key.pass_),
         logprobs=scenario.logprobs,
@@ -82,7 +129,8 @@ def _case(history: History, manifest: Manifest, record: Record, started: Started
         build=arm.given_target,
         source=source,
     )
-    return msgspec.structs.replace(case, exact=request_digest(case, arm) == started.request)
+    shared = msgspec.structs.replace(case, sampling=replace(scenario.sampling, max_tokens=asked))
+    return msgspec.structs.replace(case, exact=request_digest(shared, arm) == started.request)
 
 
 def request_digest(case: Case, arm: ArmCard) -> str:

@@ -5,6 +5,7 @@ import os
 import signal
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from soak.app.comparing import arms_of, compare_runs
 from soak.app.judging import check_run, summary_of
 from soak.app.resume import resume
 from soak.app.run import RunOrder, prepare_run, run
-from soak.app.sides import ArmSpec, parse_arms
+from soak.app.sides import ArmSpec, parse_arms, with_sampling
 from soak.errors import BuildFileError, CorpusError, RunFolderError, TargetError, UsageError
 from soak.facts import EngineSample, Event, Record, Signal, TurnKey
 from soak.plan import describe
@@ -152,6 +153,33 @@ def test_given_and_defaulted_settings_are_kept_apart(served: FakeServer, tmp_pat
     assert "top_p" not in str(manifest.given)
     assert "300" in str(manifest.given)
     assert manifest.arms[0].given_target == served.url
+
+
+def test_an_arm_keeps_sampling_of_its_own_over_a_resume(served: FakeServer, tmp_path: Path) -> None:
+    """Paired requests differ in the fields given for the arm and in nothing else, also after a resume."""
+    arms = with_sampling(
+        parse_arms([f"plain={served.url}", f"other={served.url}"], None),
+        [("other", "sampling.repetition_penalty", "1.1"), ("other", "sampling.temperature", "0.8")],
+    )
+    heard = Heard()
+    interrupt_after(heard, 6)
+    path = tmp_path / "run"
+    run(replace(order(served, path), arms=arms), heard)
+    resume(path, target=None, api_key=None, audience=Heard())
+    bodies: dict[int, list[dict[str, Any]]] = {}
+    for chat in served.chats:
+        if chat.body and "seed" in chat.body:
+            bodies.setdefault(chat.body["seed"], []).append(chat.body)
+    assert len(bodies) == 11
+    own = {"repetition_penalty": 1.1, "temperature": 0.8}
+    for one_body, other in bodies.values():
+        plain, given = sorted((one_body, other), key=lambda body: "repetition_penalty" in body)
+        assert given == plain | own
+    alike = parse_arms([f"plain={served.url}", f"other={served.url}"], None)
+    run(replace(order(served, tmp_path / "alike"), arms=alike), Heard())
+    digests = [RunFolder.open(folder).manifest.plan_digest for folder in (path, tmp_path / "alike")]
+    assert digests[0] != digests[1]
+    assert compare_runs(path, None).comparison.pairs == 11
 
 
 def interrupt() -> None:

@@ -6,7 +6,7 @@ import msgspec
 from check_histories import arm_records, manifest, side
 
 from soak.check import compare
-from soak.check.environment import again_finding, card_difference, same_arm_warning
+from soak.check.environment import again_finding, card_difference, same_arm_warning, sampling_difference
 from soak.facts import ArmCard, Build, CardEntry, EnvironmentCard
 from soak.report import markdown_comparison, terminal_comparison
 
@@ -35,6 +35,20 @@ def test_what_differs_comes_first_by_what_matters() -> None:
     assert [(row.name, row.baseline, row.candidate) for row in found.packages] == [("xgrammar", "0.2.7", "0.2.8")]
     assert (found.compared, found.same_arm) == (4, False)
     assert same_arm_warning(found) == []
+
+
+def test_sampling_of_its_own_comes_before_all_else() -> None:
+    """An arm asked otherwise is no second run of the same arm; its field stands first, and is said without a card."""
+    plain, own = card(**SAME), msgspec.structs.replace(card(**SAME), sampling={"temperature": 0.8})
+    found = card_difference(plain, own)
+    assert found is not None
+    assert [(row.name, row.baseline, row.candidate) for row in found.rows] == [
+        ("sampling.temperature", "as the scenario says", "0.8")
+    ]
+    assert same_arm_warning(found) == []
+    (told,) = sampling_difference(own, msgspec.structs.replace(plain, environment=None))
+    assert "temperature 0.8 and as the scenario says" in told
+    assert sampling_difference(own, own) == sampling_difference(plain, plain) == []
 
 
 def test_equal_cards_are_one_arm() -> None:

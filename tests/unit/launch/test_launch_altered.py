@@ -3,7 +3,7 @@
 import pytest
 
 from soak.errors import UsageError
-from soak.facts import BuildFile, EngineChange, NamedBuild
+from soak.facts import BuildFile, EngineChange, NamedBuild, Switch
 from soak.launch import altered
 
 VLLM = NamedBuild(
@@ -48,6 +48,40 @@ def test_a_command_has_no_known_switch(change: EngineChange) -> None:
     with pytest.raises(UsageError, match="cannot be started with"):
         altered(command, change)
     assert altered(command, EngineChange(flags=("--x=1",))).file.flags == ("--x=1",)
+
+
+def test_a_command_says_its_switches() -> None:
+    """What the file says turns a feature off takes the place of what turns it on, words in a row together."""
+    file = BuildFile(
+        engine="command",
+        about="x",
+        command=("serve",),
+        model="m",
+        flags=("--draft", "16", "--port", "{port}", "--cache"),
+        switches={
+            "speculation": Switch(on=("--draft", "16")),
+            "prefix_cache": Switch(on=("--cache",), off=("--no-cache",)),
+        },
+    )
+    command = NamedBuild(name="c", file=file)
+    off = altered(command, EngineChange(speculation=False, prefix_cache=False))
+    assert off.file.flags == ("--port", "{port}", "--no-cache")
+    assert off.file.speculative is None
+    again = altered(off, EngineChange(speculation=True, prefix_cache=True))
+    assert again.file.flags == ("--port", "{port}", "--cache", "--draft", "16")
+    for change in (EngineChange(eager=True), EngineChange(speculation={"num_speculative_tokens": 1})):
+        with pytest.raises(UsageError, match="cannot be started with another"):
+            altered(command, change)
+
+
+def test_a_config_without_a_method_changes_the_builds_own() -> None:
+    """Another depth alone leaves method and the rest as built; a build without speculation has nothing to change."""
+    deeper = altered(VLLM, EngineChange(speculation={"num_speculative_tokens": 5}))
+    assert deeper.file.speculative == {"method": "ngram", "num_speculative_tokens": 5}
+    plain = altered(VLLM, EngineChange(speculation=False))
+    for wanted in (True, {"num_speculative_tokens": 5}):
+        with pytest.raises(UsageError, match="cannot be started with speculation"):
+            altered(plain, EngineChange(speculation=wanted))
 
 
 def test_a_url_cannot_be_changed() -> None:
