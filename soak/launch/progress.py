@@ -25,8 +25,8 @@ class Step:
     """
     Tells a `Report` how one step goes: what it does, that it still goes on (at most twice a second), that it is done.
 
-    What the tools write that do the work is in their log; only the last line of an engine's is told while it starts. In a `with` block the end of the block is the end
-    of the step; an exception ends it without a word.
+    What the tools write that do the work is in their log; only the last line of an engine's is told while it starts. In
+    a `with` block the end of the block is the end of the step; an exception ends it without a word.
     """
 
     def __init__(self, name: str, report: Report) -> None:
