@@ -61,11 +61,31 @@ from soak.facts.finding import (
 )
 from soak.facts.history import Event, Record, RecordOutline, Started
 from soak.facts.key import TurnKey
+from soak.facts.lossless import (
+    EvidenceCurve,
+    LeftOut,
+    LosslessBounds,
+    LosslessOnset,
+    LosslessResult,
+    LosslessTest,
+    LosslessToken,
+    LosslessVerdict,
+)
 from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest
 from soak.facts.nearness import Apart, CacheFound, CacheProbe
 from soak.facts.observation import Attempt, Ending, Logprob, Observation, ObservationOutline, Usage
 from soak.facts.probe import Outcomes, ProbePlan, RepeatsFound
 from soak.facts.repro import Promise, ReproFound, ShrinkFound, ShrinkStep, Size
+from soak.facts.rescoring import (
+    NO_TOKEN,
+    RESCORING_SCHEMA,
+    Mark,
+    RescoredOutput,
+    RescoringCard,
+    SamplingLaw,
+    rescored_output,
+    sampling_law,
+)
 from soak.facts.sample import EngineSample
 from soak.facts.scenario import (
     CARRIED_ON,
@@ -120,7 +140,9 @@ __all__ = [
     "COMPARATORS",
     "CONVERSATION_ENDED",
     "EPISODE_SCHEMA",
+    "NO_TOKEN",
     "REPOSITORY_SCHEMA",
+    "RESCORING_SCHEMA",
     "TASK_SCHEMA",
     "VLLM_REPOSITORY",
     "Agent",
@@ -166,18 +188,27 @@ __all__ = [
     "Event",
     "Events",
     "Evidence",
+    "EvidenceCurve",
     "Expect",
     "Finding",
     "Gate",
     "Goodput",
     "Judgement",
     "LatencyComparison",
+    "LeftOut",
     "Live",
     "Load",
     "Logprob",
     "LoopSeen",
+    "LosslessBounds",
+    "LosslessOnset",
+    "LosslessResult",
+    "LosslessTest",
+    "LosslessToken",
+    "LosslessVerdict",
     "Makespan",
     "Manifest",
+    "Mark",
     "Message",
     "NamedBuild",
     "Needed",
@@ -197,8 +228,11 @@ __all__ = [
     "RecordOutline",
     "RepeatsFound",
     "ReproFound",
+    "RescoredOutput",
+    "RescoringCard",
     "Retries",
     "Sampling",
+    "SamplingLaw",
     "Sandbox",
     "Scenario",
     "ShrinkFound",
@@ -247,6 +281,8 @@ __all__ = [
     "holds",
     "make_episode",
     "measured",
+    "rescored_output",
+    "sampling_law",
     "seen",
     "text_of",
 ]
