@@ -60,7 +60,7 @@ async def next_law(desk: Desk, model: str, ids: Sequence[int], top: int = 20) ->
     }
     reply = await desk.post_api("/completions", asked, SCORE_LIMIT_S)
     try:
-        named = reply.json()["choices"][0]["logprobs"]["top_logprobs"][0] if reply.ok else None
+        named = reply.json()["choices"][0]["logprobs"]["top_logprobs"][0] if reply.ok else {}
         return Row(top=_ranked((int(token.removeprefix(_ID)), float(share)) for token, share in named.items()))
     except (KeyError, IndexError, TypeError, AttributeError, ValueError):
         raise _unable(desk, reply, "the log probabilities of a completion") from None
