@@ -1,7 +1,7 @@
 """
 Does the losslessness test keep its word? Tokens drawn with planted faults from a model's own distributions; seeded.
 
-    python ops/bench/lossless.py [--scale 1.0] [--only null …] [--pool FILE] [--sharpen 1.8]
+    python ops/bench/lossless.py [--scale 1.0] [--only null …] [--settings issue …] [--pool FILE] [--sharpen 1.8]
                                  [--out ops/bench/results/lossless.json]
     python ops/bench/lossless.py --page check|write      the tables of soak/stats/lossless/README.md
 
@@ -38,7 +38,7 @@ from soak.stats.lossless.arms import read_arm
 from soak.stats.lossless.control import contrast
 from soak.stats.lossless.evidence import Rates
 from soak.stats.lossless.judging import verdict_of
-from soak.stats.lossless.scores import Scores
+from soak.stats.lossless.scores import Scores, joined
 from soak.stats.lossless.testing import contrast_test, evidence_of, tests_of
 
 HERE = Path(__file__).parent
@@ -290,17 +290,28 @@ FAULTS = {
 
 
 def bank(pool: Pool, setting: Setting, noise: float, draw: Callable[[Draw], np.ndarray], name: str) -> Scores:
-    """Return the rows of tokens all drawn in one way."""
+    """Return the rows of tokens all drawn in one way: each place once in a round, each round with noise of its own."""
     random = np.random.default_rng(zlib.crc32(f"{setting.name} {name} {noise}".encode()))
-    places = np.repeat(np.arange(len(pool.top)), math.ceil(BANK / len(pool.top)))
-    target = np.random.default_rng(zlib.crc32(f"{setting.name} {noise}".encode()))  # one target for all faults
-    logs = target_of(pool, noise, target)
-    draft = logs + np.where(cells(pool) == 1, target.normal(0, DRAFT, logs.shape), DRAFT**2 / 2)
+    places = np.arange(len(pool.top))
+    rounds = [one_round(pool, setting, noise, draw, places, random) for _ in range(math.ceil(BANK / len(places)))]
+    return rows_of(pool, setting, np.tile(places, len(rounds)), np.concatenate(rounds), random)
+
+
+def one_round(
+    pool: Pool,
+    setting: Setting,
+    noise: float,
+    draw: Callable[[Draw], np.ndarray],
+    places: np.ndarray,
+    random: np.random.Generator,
+) -> np.ndarray:
+    """Return the cell drawn at each place."""
+    logs = target_of(pool, noise, random)
+    draft = logs + np.where(cells(pool) == 1, random.normal(0, DRAFT, logs.shape), DRAFT**2 / 2)
     first = draft[:, : pool.top.shape[1]].argmax(axis=1)
-    laws = [
-        greedy(side) if setting.law.temperature == 0 else truncated(pool, side, setting.law) for side in (logs, draft)
-    ]
-    return rows_of(pool, setting, places, draw(Draw(pool, setting, logs, *laws, first, places, random)), random)
+    law = setting.law
+    laws = [greedy(side) if law.temperature == 0 else truncated(pool, side, law) for side in (logs, draft)]
+    return draw(Draw(pool, setting, logs, *laws, first, places, random))
 
 
 def greedy(logs: np.ndarray) -> np.ndarray:
@@ -337,18 +348,14 @@ def rows_of(pool: Pool, setting: Setting, places: np.ndarray, cell: np.ndarray, 
 # Runs
 
 
-def run_of(sides: tuple[Scores, Scores], fault: Fault, size: int, random: np.random.Generator) -> Scores:
-    """Return a run of so many tokens, the faulty ones among them from the second bank."""
+def run_of(sides: Scores, healthy_rows: int, fault: Fault, size: int, random: np.random.Generator) -> Scores:
+    """Return a run of so many tokens: the faulty ones from the rows of `sides` after the healthy ones."""
     which = random.random(size) < fault.share
     if fault.every:
         which = np.zeros(size, dtype=bool)
         which[np.arange(0, size, fault.every) + random.integers(0, fault.every, size // fault.every)] = True
-    rows = random.integers(0, len(sides[0].output), size)
-    return Scores(*(np.where(_as(which, one), two[rows], one[rows]) for one, two in zip(*sides, strict=True)))
-
-
-def _as(which: np.ndarray, column: np.ndarray) -> np.ndarray:
-    return which[:, None] if column.ndim > 1 else which
+    rows = random.integers(0, healthy_rows, size) + np.where(which, healthy_rows, 0)
+    return Scores(*(column[rows] for column in sides))
 
 
 def detection(run: Scores) -> tuple[list[bool], list[str]]:
@@ -370,7 +377,8 @@ def measured(
     """Return the figures of one case."""
     rows = healthy_rows if fault is NONE else bank(pool, setting, noise, fault.draw, name)
     random = np.random.default_rng(zlib.crc32(f"runs {setting.name} {name} {noise}".encode()))
-    found = [detection(run_of((healthy_rows, rows), fault, LENGTHS[-1], random)) for _ in range(runs)]
+    sides = joined([healthy_rows, rows])
+    found = [detection(run_of(sides, len(rows.output), fault, LENGTHS[-1], random)) for _ in range(runs)]
     alarms = np.array([flags for flags, _ in found])
     first = np.where(alarms.any(axis=1), alarms.argmax(axis=1), len(LENGTHS))
     names = [test for _, tests in found for test in tests]
@@ -405,17 +413,17 @@ def reached(first: np.ndarray, share: float) -> int | None:
 # Simulations
 
 
-def null(pool: Pool, scale: float) -> Iterator[dict[str, Any]]:
+def null(pool: Pool, scale: float, settings: list[str]) -> Iterator[dict[str, Any]]:
     """Healthy servers with noise: how often a run deviates."""
-    for setting in SETTINGS.values():
+    for setting in (SETTINGS[name] for name in settings):
         for noise in (0.0, NOISE, 0.1, 0.2):
             rows = bank(pool, setting, noise, healthy, "healthy")
             yield measured(pool, setting, rows, NONE, noise, "healthy", runs_of(scale))
 
 
-def faults(pool: Pool, scale: float) -> Iterator[dict[str, Any]]:
+def faults(pool: Pool, scale: float, settings: list[str]) -> Iterator[dict[str, Any]]:
     """Planted faults: tokens to detection."""
-    for setting in SETTINGS.values():
+    for setting in (SETTINGS[name] for name in settings):
         rows = bank(pool, setting, NOISE, healthy, "healthy")
         for name, fault in FAULTS.items():
             if possible(setting, name):
@@ -436,32 +444,32 @@ def possible(setting: Setting, name: str) -> bool:
     return setting is SETTINGS["issue"] or (name.startswith("(") and setting is not SETTINGS["narrow"])
 
 
-def controlled(pool: Pool, scale: float) -> Iterator[dict[str, Any]]:
+def controlled(pool: Pool, scale: float, settings: list[str]) -> Iterator[dict[str, Any]]:
     """The test against a control of the same size, in conversations of 400 tokens that only one arm ran."""
     names = ("(g) one-hot draft unchecked, 20 %", "one-hot draft unchecked, 5 %", "residual bug: resampled from p")
     cases = [("healthy", NONE, noise) for noise in (NOISE, 0.2)] + [(name, FAULTS[name], NOISE) for name in names]
-    for name, fault, noise in cases:
+    for name, fault, noise in cases if "issue" in settings else []:
         yield _controlled(pool, name, fault, noise, max(10, int(40 * scale)))
 
 
 def _controlled(pool: Pool, name: str, fault: Fault, noise: float, runs: int) -> dict[str, Any]:
     setting, random = SETTINGS["issue"], np.random.default_rng(zlib.crc32(f"control {name} {noise}".encode()))
     plain, ours = (bank(pool, setting, level, healthy, "healthy") for level in (NOISE, noise))
-    wrong = bank(pool, setting, noise, fault.draw, name)
+    sides = joined([ours, bank(pool, setting, noise, fault.draw, name)])
     shares = {}
     for size in (10_000, 30_000):
         owner = np.arange(size) // 400
         names = [[f"{arm}{number}" for number in range(int(owner[-1]) + 1)] for arm in "ab"]
         alarms = 0
         for draw in range(runs):
-            first = run_of((ours, wrong), fault, size, random)._replace(output=owner)
-            second = run_of((plain, plain), NONE, size, random)._replace(output=owner)
+            first = run_of(sides, len(plain.output), fault, size, random)._replace(output=owner)
+            second = run_of(plain, len(plain.output), NONE, size, random)._replace(output=owner)
             alarms += contrast_test(contrast(first, second, (names[0], names[1]), BARS, seed=draw), BARS).alarms
         shares[str(size)] = round(alarms / runs, 3)
     return {"case": name, "noise": noise, "control_noise": NOISE, "runs": runs, "deviates": shares}
 
 
-SIMULATIONS: dict[str, Callable[[Pool, float], Iterator[dict[str, Any]]]] = {
+SIMULATIONS: dict[str, Callable[[Pool, float, list[str]], Iterator[dict[str, Any]]]] = {
     "null": null,
     "faults": faults,
     "controlled": controlled,
@@ -566,6 +574,11 @@ def entropy_of(pool: Pool) -> str:
     return f"entropy {entropy.mean():.2f} nats in the mean, {middle:.2f} in the median, {sure:.0%} with p > 0.99"
 
 
+def key_of(row: dict[str, Any]) -> tuple[str, str, float]:
+    """Return what a row is the result of: a later run replaces it."""
+    return row.get("setting", ""), row["case"], row["noise"]
+
+
 def main() -> None:
     """Run the simulations and write the figures, or the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -574,6 +587,7 @@ def main() -> None:
     parser.add_argument("--sharpen", type=float, default=1.8)
     parser.add_argument("--out", type=Path, default=HERE / "results" / "lossless.json")
     parser.add_argument("--only", nargs="*", default=list(SIMULATIONS), choices=list(SIMULATIONS))
+    parser.add_argument("--settings", nargs="*", default=list(SETTINGS), choices=list(SETTINGS))
     parser.add_argument("--page", choices=("check", "write"))
     args = parser.parse_args()
     found: dict[str, Any] = json.loads(args.out.read_text()) if args.out.exists() else {}
@@ -584,9 +598,9 @@ def main() -> None:
     found |= {"pool": pool.about, "entropy": entropy_of(pool)}
     for name in args.only:
         began = time.process_time()
-        found[name] = []
-        for row in SIMULATIONS[name](pool, args.scale):
-            found[name].append(row)
+        for row in SIMULATIONS[name](pool, args.scale, args.settings):
+            kept = {key_of(old): old for old in found.get(name, [])}
+            found[name] = list((kept | {key_of(row): row}).values())
             args.out.write_text(json.dumps(found, indent=1) + "\n")
         print(f"{name}: {time.process_time() - began:.0f} s CPU", flush=True)
 

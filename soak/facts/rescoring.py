@@ -137,8 +137,8 @@ class RescoredOutput(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
             wrong.append("reported_logprobs")
         if wrong:
             return f"{', '.join(wrong)} do not hold {n} positions"
-        if self.start < 0 or len(self.forced) > _SPANS_MAX or len(self.marks) > _SPANS_MAX:
-            return "start is negative, or there are too many spans or marks"
+        if not 0 <= self.start <= _TOKENS_MAX or len(self.forced) > _SPANS_MAX or len(self.marks) > _SPANS_MAX:
+            return "start is out of bounds, or there are too many spans or marks"
         return "a forced span ends before it begins" if any(a < 0 or b < a for a, b in self.forced) else None
 
 

@@ -1,8 +1,9 @@
 """
 The numbers behind a comparison: rates, intervals, exact tests, ratios, power. Pure functions of counts and times.
 
-May touch: numpy and scipy, whose door it is. No facts, no I/O, no clock; what is random is seeded, so equal input gives
-equal output. Only `scipy.special` is imported: it loads in a fraction of the time of `scipy.stats`.
+May touch: numpy and scipy, whose door it is. No facts (but for the sub-room `lossless`), no I/O, no clock; what is
+random is seeded, so equal input gives equal output. Only `scipy.special` is imported: it loads in a fraction of the
+time of `scipy.stats`.
 
 Conventions: *baseline* comes before *candidate* in every signature; a difference is candidate − baseline and a ratio
 candidate / baseline; intervals are 95 % unless `confidence` says otherwise; a p-value is two-sided. A quantity that

@@ -85,7 +85,7 @@ def _deviation(control: Arm) -> float | None:
     for output in control.outputs:
         if output.reported_logprobs is not None and not output.problem:
             own, scored = (np.frombuffer(table, "<f4") for table in (output.reported_logprobs, output.logprobs))
-            parts.append(own.astype(float) - scored)
+            known = np.isfinite(own) & np.isfinite(scored)
+            parts.append(own[known].astype(float) - scored[known])
     found = np.concatenate(parts) if parts else np.empty(0)
-    found = found[np.isfinite(found)]
     return float(np.sqrt(np.mean(np.minimum(found**2, 4.0)))) if len(found) >= 100 else None

@@ -126,5 +126,6 @@ def _gaps(ours: np.ndarray, whole: np.ndarray, used: np.ndarray) -> np.ndarray:
 
 def _least(data: _Conversations) -> float:
     """Return the share of one labelling and its mirror among all: no p-value can be below."""
-    ways = 2.0 ** min(len(data.pairs), 60) * comb(min(len(data.singles), 60), min(data.first, 30))
+    fewer = min(data.first, len(data.singles) - data.first)
+    ways = 2.0 ** min(len(data.pairs), 60) * comb(min(len(data.singles), 60), min(fewer, 30))
     return min(1.0, 2 / ways)

@@ -65,13 +65,13 @@ def contamination_evidence(scores: Scores, ratio: float) -> np.ndarray:
 
 def shift_evidence(scores: Scores, bars: Bars) -> np.ndarray:
     """
-    Return log e after each token for "the mean shift is at most `bars.shift`, and what the law leaves open".
+    Return log e after each token for "the mean shift is at most what is `allowed`, and what the law leaves open".
 
     Normal mixture: (|S| − tolerated)²/(2(V + ρ)) − log((V + ρ)/ρ)/2 where |S| is above what is tolerated, and below 1
     elsewhere; asymptotic, with ρ where it is tightest. (Robbins 1970; Waudby-Smith et al., Ann. Stat. 52 (2024) 2613.)
     """
     sums, variance = np.cumsum(scores.shift), np.cumsum(scores.variance)
-    tolerated = np.cumsum(np.where(scores.steady, bars.shift, 0.0) + scores.slack)
+    tolerated = np.cumsum(scores.allowed + scores.slack)
     excess = np.maximum(np.abs(sums) - tolerated, 0.0)
     whole = variance + bars.mixture
     return np.asarray(excess**2 / (2 * whole) - np.log(whole / bars.mixture) / 2)

@@ -99,7 +99,7 @@ def _result(
         log10_evidence=bounded(float(combined.max()) / _LOG10),
         tests=tuple(every),
         curve=_curve(logs, bars),
-        onset=_onset(arm, scores, {test.name for test in alarms}, rates, bars),
+        onset=_onset(arm, scores, {test.name for test in alarms}, rates),
         worst=worst,
         false_alarm=bounded(sum(test.alpha for test in deciding if test.value is not None)),
         caveats=(*CAVEATS, *blind_spots(scores, max(output.width for output in arm.outputs))),
@@ -107,13 +107,13 @@ def _result(
     )
 
 
-def _onset(arm: Arm, scores: Scores, alarms: set[str], rates: Rates, bars: Bars) -> LosslessOnset | None:
+def _onset(arm: Arm, scores: Scores, alarms: set[str], rates: Rates) -> LosslessOnset | None:
     """Return where the deviation began; None where nothing alarmed, or only a test that has no place in the run."""
     row = None
     if alarms & {"impossible tokens", "tokens outside"}:
         row = onset_of_outside(scores, rates.outside)
     elif alarms & {"shift", "shift, anytime"}:
-        row = onset_of_shift(scores, bars)
+        row = onset_of_shift(scores)
     if row is None:
         return None
     key, position = arm.outputs[int(scores.output[row])].key, int(scores.position[row])

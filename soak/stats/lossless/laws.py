@@ -21,8 +21,9 @@ class Law(NamedTuple):
 
     `logq`: n × k log probabilities under it, −inf for listed tokens that cannot be drawn. `rest`: n, the probability of
     drawing a token that is not listed. `lognorm`: what was subtracted from log p / T; `error`: n, by how much
-    that may be off at most. `peak`: n, the largest probability before truncation. `drawable`: n × k.
-    `total`: n, the largest sum of all weights. `weights`: n × k.
+    that may be off at most. `peak`: n, the largest probability before truncation. `weights`: n × k,
+    of the listed tokens that top_k and min_p leave, relative to the most probable; `total`: n, the most that all
+    weights may sum to.
     """
 
     logq: np.ndarray

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from soak.stats.lossless.bars import Bars
 from soak.stats.lossless.scores import Scores
 
 
@@ -18,7 +17,7 @@ def onset_of_outside(scores: Scores, rate: float) -> int | None:
     return _rise(logs)
 
 
-def onset_of_shift(scores: Scores, bars: Bars) -> int | None:
+def onset_of_shift(scores: Scores) -> int | None:
     """
     Return the row at which the mean shift began; None if there is none beyond the tolerance.
 
@@ -28,9 +27,10 @@ def onset_of_shift(scores: Scores, bars: Bars) -> int | None:
     if not len(rows):
         return None
     mean = float(scores.shift[rows].mean())
-    if abs(mean) <= bars.shift:
+    allowed = float(scores.allowed[rows].mean())
+    if abs(mean) <= allowed:
         return None
-    return int(rows[_rise(np.sign(mean) * scores.shift[rows] - (abs(mean) + bars.shift) / 2)])
+    return int(rows[_rise(np.sign(mean) * scores.shift[rows] - (abs(mean) + allowed) / 2)])
 
 
 def _rise(steps: np.ndarray) -> int:

@@ -4,7 +4,8 @@ What each token of an output says about the null, as columns: everything the tes
 For a token drawn at T > 0 from the truncated law q (`laws`), with log q cut off at −12:
 
   shift      s = log q(x) + H, H = −Σ q log q: a martingale difference under the null, of variance Σ q (log q)² − H²
-  slack      by how much its mean may differ from 0 since the law is known within bounds only
+  slack      by how much its mean may differ from 0 since the law is known within bounds only; `allowed`: by how much
+             numeric noise may shift it, which grows with (σ/T)²
   outside    it cannot be drawn, tolerance included (`Bars.edge`, `Bars.gap`); `impossible`: below 1e-5 besides
   ratios     log q'(x)/q(x) of what a contaminated law would draw instead, where nothing is truncated: an even draw from
              the vocabulary, and q^τ on the list for τ of 0.5, 0.8, 1.25, 2
@@ -48,6 +49,7 @@ class Scores(NamedTuple):
     shift: np.ndarray
     variance: np.ndarray
     slack: np.ndarray
+    allowed: np.ndarray
     peak: np.ndarray
     outside: np.ndarray
     impossible: np.ndarray
@@ -107,6 +109,7 @@ def _greedy(tables: Tables, bars: Bars, noise: float) -> dict[str, np.ndarray]:
         "shift": zeros,
         "variance": zeros,
         "slack": zeros,
+        "allowed": zeros,
         "peak": np.exp(tables.top[:, 0]),
         "outside": gap > max(4 * noise, bars.spacing),
         "impossible": gap > max(10 * noise, 8 * bars.spacing),
@@ -121,67 +124,78 @@ def _drawn(tables: Tables, law: SamplingLaw, vocabulary: int, bars: Bars) -> dic
     known = law_of(tables.top, law, vocabulary)
     steady = known.error <= bars.error
     plain = law.top_p >= 1 and law.top_k == 0 and law.min_p == 0
-    shift, variance, spread = _shift(tables, known, bars.floor)
-    outside, sees = _outside(tables, known, law, bars)
     logq = tables.logprobs / law.temperature - known.lognorm
+    shift, variance, spread = _shift(tables, known, logq, bars.floor)
+    outside, line = _outside(tables, known, law, bars)
+    line = np.minimum(line, law.temperature * (bars.impossible_logprob + known.lognorm))
     return {
         "drawn": np.ones(len(steady), dtype=bool),
         "steady": steady,
         "shift": np.where(steady, shift, 0.0),
         "variance": np.where(steady, variance, 0.0),
         "slack": np.where(steady, known.error * spread, 0.0),
+        "allowed": np.where(steady, bars.shift / law.temperature**2, 0.0),
         "peak": known.peak,
         "outside": outside,
         "impossible": outside & (logq <= bars.impossible_logprob),
-        "visible": np.where(sees, _unlikely_share(tables, vocabulary, bars), 0.0),
+        "visible": _share_below(tables, line, vocabulary),
         "plain": np.full(len(steady), plain),
         "ratios": _ratios(tables, known, logq, vocabulary) * (steady & plain)[:, None],
     }
 
 
-def _shift(tables: Tables, law: Law, floor: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return s, its variance, and how far its mean is above the least value of any outcome."""
+def _shift(tables: Tables, law: Law, logq: np.ndarray, floor: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """
+    Return s, its variance, and how far its mean is above the least value of any outcome.
+
+    A token that cannot be drawn has the value it would have if it could: noise moves tokens over the edge of the
+    nucleus, and at the floor each of them would weigh like ten. How such tokens are judged is said by `_outside`.
+    """
     values = np.maximum(law.logq, floor)
     with np.errstate(divide="ignore"):
         unlisted = np.maximum(np.log(law.rest) - _UNLISTED, floor)
     q = np.exp(law.logq)
     mean = (q * values).sum(axis=1) + law.rest * unlisted
     square = (q * values**2).sum(axis=1) + law.rest * unlisted**2
-    rows, k = np.arange(len(q)), q.shape[1]
-    listed = tables.place < k
-    own = values[rows, np.minimum(tables.place, k - 1)]
-    value = np.where(listed, own, np.where(law.rest > 1e-9, unlisted, floor))
+    one_of_many = (tables.place >= q.shape[1]) & (law.rest > 1e-9)
+    value = np.where(one_of_many, unlisted, np.maximum(logq, floor))
     lowest = np.where(np.isfinite(law.logq), values, 0.0).min(axis=1)
     least = np.minimum(lowest, np.where(law.rest > 1e-9, unlisted, 0.0))
     return value - mean, np.maximum(square - mean**2, 0.0), mean - least
 
 
 def _outside(tables: Tables, law: Law, sampling: SamplingLaw, bars: Bars) -> tuple[np.ndarray, np.ndarray]:
-    """Return which tokens cannot be drawn, and where such a token would have been seen."""
+    """Return which tokens cannot be drawn, and below which log probability any token that is not listed is outside."""
     n, k = tables.top.shape
-    outside, sees = np.zeros(n, dtype=bool), np.zeros(n, dtype=bool)
-    gap = bars.gap / sampling.temperature
-    own = (tables.logprobs - tables.top[:, 0]) / sampling.temperature
+    outside, line = np.zeros(n, dtype=bool), np.full(n, -np.inf)
     if sampling.top_p < 1:
-        edge = (sampling.top_p + bars.edge) * law.total
+        edge = _edge(sampling, bars) * law.total
         higher = tables.top > tables.logprobs[:, None] + _TIED
         outside |= np.where(higher, law.weights, 0.0).sum(axis=1) >= edge
-        sees |= law.weights.sum(axis=1) >= edge
+        line[law.weights.sum(axis=1) >= edge] = 0.0
     if 0 < sampling.top_k <= k:
-        last = (tables.top[:, sampling.top_k - 1] - tables.top[:, 0]) / sampling.temperature
-        outside |= (own < last - gap) & (tables.ranks >= sampling.top_k)
-        sees |= np.isfinite(last)
+        last = tables.top[:, sampling.top_k - 1] - bars.gap
+        outside |= (tables.logprobs < last) & (tables.ranks >= sampling.top_k)
+        line = np.maximum(line, last)
     if sampling.min_p > 0:
-        outside |= own < math.log(sampling.min_p) - gap
-        sees |= True
-    return outside, sees
+        last = tables.top[:, 0] + sampling.temperature * math.log(sampling.min_p) - bars.gap
+        outside |= tables.logprobs < last
+        line = np.maximum(line, last)
+    return outside, line
 
 
-def _unlikely_share(tables: Tables, vocabulary: int, bars: Bars) -> np.ndarray:
-    """Return the least share of the vocabulary that is below 1e-5: not listed, and too many for the mass left."""
-    k = tables.top.shape[1]
+def _edge(sampling: SamplingLaw, bars: Bars) -> float:
+    """Return the mass above a token from which on it is outside: noise in the logits shifts log-odds, by σ/T."""
+    odds = sampling.top_p / (1 - sampling.top_p) * math.exp(bars.edge / sampling.temperature)
+    return odds / (1 + odds)
+
+
+def _share_below(tables: Tables, line: np.ndarray, vocabulary: int) -> np.ndarray:
+    """Return the least share of the vocabulary below a log probability: not listed, and too many for the mass left."""
     left = np.clip(1 - np.exp(tables.top).sum(axis=1), 0.0, 1.0)
-    return np.asarray(np.clip((vocabulary - k - left / math.exp(bars.impossible_logprob)) / vocabulary, 0.0, 1.0))
+    above = np.where(left > 0, left / np.exp(np.maximum(line, -700.0)), 0.0)
+    share = (vocabulary - tables.top.shape[1] - above) / vocabulary
+    return np.asarray(np.where(np.isfinite(line), np.clip(share, 0.0, 1.0), 0.0))
 
 
 def _ratios(tables: Tables, law: Law, logq: np.ndarray, vocabulary: int) -> np.ndarray:

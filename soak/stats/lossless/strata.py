@@ -21,15 +21,15 @@ class ShiftZ(NamedTuple):
     tokens: int
 
 
-def pooled_z(scores: Scores, bars: Bars) -> ShiftZ | None:
+def pooled_z(scores: Scores) -> ShiftZ | None:
     """Return the z of all tokens together; None if no place is open."""
-    return _z(scores, scores.steady & scores.drawn, bars)
+    return _z(scores, scores.steady & scores.drawn)
 
 
 def strata_z(scores: Scores, bars: Bars) -> list[ShiftZ | None]:
     """Return the z of each bin of the largest probability, None where a bin holds too little to be normal."""
     bins = bins_of(scores, bars)
-    found = [_z(scores, scores.steady & (bins == part), bars) for part in range(len(bars.strata) + 1)]
+    found = [_z(scores, scores.steady & (bins == part)) for part in range(len(bars.strata) + 1)]
     enough = [_enough(scores, bins == part, bars) for part in range(len(bars.strata) + 1)]
     return [z if plenty else None for z, plenty in zip(found, enough, strict=True)]
 
@@ -44,12 +44,12 @@ def _enough(scores: Scores, rows: np.ndarray, bars: Bars) -> bool:
     return bool(rows.sum() >= bars.strata_tokens and scores.variance[rows].sum() >= bars.strata_variance)
 
 
-def _z(scores: Scores, rows: np.ndarray, bars: Bars) -> ShiftZ | None:
+def _z(scores: Scores, rows: np.ndarray) -> ShiftZ | None:
     n, variance = int(rows.sum()), float(scores.variance[rows].sum())
     if variance <= 0:
         return None
     total = float(scores.shift[rows].sum())
-    tolerated = n * bars.shift + float(scores.slack[rows].sum())
+    tolerated = float((scores.allowed + scores.slack)[rows].sum())
     return ShiftZ(max(abs(total) - tolerated, 0.0) / math.sqrt(variance), total / n, n)
 
 

@@ -73,7 +73,7 @@ def _looked_at_once(scores: Scores, bars: Bars) -> list[LosslessTest]:
     strata = [z for z in strata_z(scores, bars) if z is not None]
     strongest = max(strata, key=lambda found: found.z, default=None)
     return [
-        _z_test("shift", pooled_z(scores, bars), bars.shift_z, bars.shift_alpha),
+        _z_test("shift", pooled_z(scores), bars.shift_z, bars.shift_alpha),
         _z_test("shift by confidence", strongest, bars.strata_z, bars.strata_alpha),
     ]
 
