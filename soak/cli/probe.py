@@ -13,15 +13,25 @@ from rich.console import Console
 from soak.app.probe.benches import Benches, ProbeOrder, open_benches
 from soak.app.probe.caches import CACHE_KINDS, CacheKind, CacheOrder, plan_caches, probe_caches
 from soak.app.probe.cases import arm_of_run, case_of_file, case_of_run
+from soak.app.probe.divergence import plan_divergence, probe_divergence
 from soak.app.probe.repeats import plan_repeats, probe_repeats
 from soak.app.probe.repro import make_repro, plan_repro
 from soak.app.probe.shrink import ShrinkOrder, plan_shrink, probe_shrink
+from soak.app.probe.triage import plan_triage, probe_triage
 from soak.app.sides import DEFAULT_ARM, ArmSpec, arm_spec
 from soak.cli.door import command, out, say, terminal
 from soak.cli.steps import StepView
 from soak.errors import UsageError
 from soak.facts import Case, ProbePlan, encode
-from soak.report import terminal_caches, terminal_probe_plan, terminal_repeats, terminal_repro, terminal_shrink
+from soak.report import (
+    terminal_caches,
+    terminal_diagnosis,
+    terminal_divergence,
+    terminal_probe_plan,
+    terminal_repeats,
+    terminal_repro,
+    terminal_shrink,
+)
 
 MAX_REQUESTS = 1000
 
@@ -46,9 +56,13 @@ def register(app: typer.Typer) -> None:
 
 def probe_command(
     run_dir: Annotated[Path | None, typer.Argument(metavar="RUN", help="The run folder the turn is in.")] = None,
-    turn: Annotated[str | None, typer.Argument(metavar="TURN", help="Its key, as `soak show RUN` lists it.")] = None,
+    turns: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TURN", help="Its key, as `soak show RUN` lists it."),
+    ] = None,
     turn_file: Annotated[
-        Path | None, typer.Option("--turn-file", metavar="FILE", help="A turn file, in place of RUN and TURN.")
+        list[Path] | None,
+        typer.Option("--turn-file", metavar="FILE", help="A turn file, in place of RUN and TURN."),
     ] = None,
     target: Annotated[
         str | None,
@@ -65,6 +79,9 @@ def probe_command(
         Path | None,
         typer.Option("--into", metavar="DIR", help="Where answers are kept; the same folder again goes on with it."),
     ] = None,
+    only_repeats: Annotated[
+        bool, typer.Option("--only-repeats", help="Only ask it again as it was, and say how often it fails.")
+    ] = False,
     cache: Annotated[
         str | None,
         typer.Option(
@@ -75,6 +92,9 @@ def probe_command(
         int, typer.Option(min=1, max=1000, help="With --cache: beginnings of the conversation that are probed.")
     ] = 6,
     in_flight: Annotated[int, typer.Option(min=1, max=4096, help="With --cache: requests of the load at once.")] = 8,
+    diverge: Annotated[
+        bool, typer.Option("--diverge", help="Where do greedy answers with and without speculation first part?")
+    ] = False,
     shrink: Annotated[
         bool, typer.Option("--shrink", help="Find the smallest conversation that still fails as often.")
     ] = False,
@@ -82,23 +102,35 @@ def probe_command(
     plan: Annotated[bool, typer.Option("--plan", help="Say what would be sent, and send nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> int:
-    """Ask one turn again: how often it fails, and what it needs to fail. Every answer is kept and never asked twice."""
-    case = _case(run_dir, turn, turn_file)
+    """Ask one turn again: why it broke, and what it needs to fail. Every answer is kept and never asked twice."""
+    cases = _cases(run_dir, turns or [], turn_file or [])
     order = ProbeOrder(
-        target=_target(target, run_dir, turn, case),
+        target=_target(target, run_dir, turns[0] if turns else None, cases[0]),
         plain=arm_spec("plain", plain) if plain else None,
         folder=into or new_probe_folder(),
         max_requests=max_requests,
         model=model,
         api_key=os.environ.get("SOAK_API_KEY") or None,
-        tools=case.tool_mode,
+        tools=cases[0].tool_mode,
     )
-    probing = _repeats(case, repeats)
-    if cache is not None:
-        probing = _caches(case, CacheOrder(kinds=_kinds(cache), prefixes=prefixes, in_flight=in_flight))
+    if diverge:
+        return carried_out(_diverging(cases, order), order, cases, only_plan=plan, as_json=as_json)
+    case = _only(cases)
     if shrink:
         probing = _shrinking((case,), ShrinkOrder(repeats=repeats, budget=budget), order.folder)
-    return carried_out(probing, order, (case,), only_plan=plan, as_json=as_json)
+    elif cache is not None:
+        probing = _caches(case, CacheOrder(kinds=_kinds(cache), prefixes=prefixes, in_flight=in_flight))
+    else:
+        probing = _repeats(case, repeats) if only_repeats else _triage(case, repeats, order)
+    return carried_out(probing, order, cases, only_plan=plan, as_json=as_json)
+
+
+def _only(cases: tuple[Case, ...]) -> Case:
+    if len(cases) > 1:
+        raise UsageError(
+            f"{len(cases)} turns were given", why="this probe is of one turn", hint="give one, or use --diverge"
+        )
+    return cases[0]
 
 
 def repro_command(
@@ -167,6 +199,24 @@ def _shrinking(cases: Sequence[Case], order: ShrinkOrder, folder: Path) -> Probi
         plan=lambda: plan_shrink(cases, order),
         act=lambda benches: probe_shrink(cases, order, benches, folder),
         show=terminal_shrink,
+    )
+
+
+def _diverging(cases: Sequence[Case], order: ProbeOrder) -> Probing:
+    return Probing(
+        plan=lambda: plan_divergence(cases, order),
+        act=lambda benches: probe_divergence(cases, benches),
+        show=terminal_divergence,
+        exit_code=lambda found: {"deviates": 1, "undecided": 3}.get(found.result, 0),
+    )
+
+
+def _triage(case: Case, repeats: int, order: ProbeOrder) -> Probing:
+    return Probing(
+        plan=lambda: plan_triage(case, repeats, order),
+        act=lambda benches: probe_triage(case, repeats, benches),
+        show=terminal_diagnosis,
+        exit_code=lambda found: 3 if found.cause == "undecided" else 0,
     )
 
 

@@ -36,6 +36,8 @@ from soak.facts.comparison import (
     WallClock,
 )
 from soak.facts.conversation import CONVERSATION_ENDED, ConversationEnd, ConversationKey, ConversationLoop
+from soak.facts.diagnosis import Cause, Diagnosis, Law
+from soak.facts.divergence import DivergenceFound, Parting
 from soak.facts.episode import (
     EPISODE_SCHEMA,
     Episode,
@@ -163,6 +165,7 @@ __all__ = [
     "CardRow",
     "CardSource",
     "Case",
+    "Cause",
     "Change",
     "Chunk",
     "ClassComparison",
@@ -178,7 +181,9 @@ __all__ = [
     "CorpusCard",
     "Deadlines",
     "Decide",
+    "Diagnosis",
     "Discordant",
+    "DivergenceFound",
     "Drift",
     "Ending",
     "EngineChange",
@@ -195,6 +200,7 @@ __all__ = [
     "Goodput",
     "Judgement",
     "LatencyComparison",
+    "Law",
     "LeftOut",
     "Live",
     "Load",
@@ -217,6 +223,7 @@ __all__ = [
     "Observation",
     "ObservationOutline",
     "Outcomes",
+    "Parting",
     "PlanCard",
     "PrefixCache",
     "ProbePlan",

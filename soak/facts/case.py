@@ -20,9 +20,10 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `messages`, `tools`: what the model saw. `tool_mode`, `sampling`, `seed`, `salt`, `logprobs`, `extra_body`: how it
     was asked. `reference` is the recorded answer to this very prefix, if any; `own_answers` as in
-    `classify.prompt_text_of`. `observation` and `judgement` are what came back when it was first asked, `build` the
-    name of what gave it, `source` where the turn was found. `exact` is False where the request that was sent then
-    cannot be made again to the letter, as for a turn that came through the proxy.
+    `classify.prompt_text_of`; `in_flight` how many conversations were asked at once. `observation` and `judgement` are
+    what came back when it was first asked, `build` the name of what gave it, `source` where the turn was found. `exact`
+    is False where the request that was sent then cannot be made again to the letter, as for a turn that came through
+    the proxy.
     """
 
     schema: str = CASE_SCHEMA
@@ -38,6 +39,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     reference: Message | None = None
     reference_tokens: int | None = None
     own_answers: bool = False
+    in_flight: int = 1
     observation: Observation | None = None
     judgement: Judgement | None = None
     build: str = ""

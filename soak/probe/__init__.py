@@ -20,18 +20,42 @@ from soak.probe.caching import (
     probe_of,
     probing,
 )
+from soak.probe.diagnosis import (
+    ALONE,
+    AS_ASKED,
+    GREEDY,
+    NO_CACHE,
+    NO_SPECULATION,
+    RESTARTED,
+    SALTED,
+    Seen,
+    diagnose,
+    identical_of,
+    law_of,
+    onset_of,
+    places_of,
+)
 from soak.probe.nearness import apart
 from soak.probe.outcomes import answer_of, outcomes_of
+from soak.probe.parting import divergence_found, parting_of
 from soak.probe.question import body_of, seed_of
 from soak.probe.shrinking import STEP_ROUNDS, Form, groups_of, rate_test_for, smaller
 
 __all__ = [
+    "ALONE",
+    "AS_ASKED",
+    "GREEDY",
+    "NO_CACHE",
+    "NO_SPECULATION",
+    "RESTARTED",
+    "SALTED",
     "STEP_ROUNDS",
     "Allowance",
     "Ask",
     "Asker",
     "Form",
     "Keep",
+    "Seen",
     "answer_of",
     "answered",
     "apart",
@@ -43,9 +67,16 @@ __all__ = [
     "cache_found",
     "change_of",
     "class_of",
+    "diagnose",
+    "divergence_found",
     "floor_of",
     "groups_of",
+    "identical_of",
+    "law_of",
+    "onset_of",
     "outcomes_of",
+    "parting_of",
+    "places_of",
     "prefixes_of",
     "probe_of",
     "probing",

@@ -16,6 +16,8 @@ from soak.report.plan import terminal_plan
 from soak.report.probe import (
     outcomes_table,
     terminal_caches,
+    terminal_diagnosis,
+    terminal_divergence,
     terminal_probe_plan,
     terminal_repeats,
     terminal_repro,
@@ -37,6 +39,8 @@ __all__ = [
     "terminal_comparison",
     "terminal_corpora",
     "terminal_corpus",
+    "terminal_diagnosis",
+    "terminal_divergence",
     "terminal_episode",
     "terminal_import",
     "terminal_plan",

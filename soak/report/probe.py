@@ -1,6 +1,18 @@
 """What probes will do and what they found, for the terminal."""
 
-from soak.facts import CLASSES, CacheFound, CacheProbe, Outcomes, ProbePlan, RepeatsFound, ReproFound, ShrinkFound
+from soak.facts import (
+    CLASSES,
+    CacheFound,
+    CacheProbe,
+    Diagnosis,
+    DivergenceFound,
+    Outcomes,
+    Parting,
+    ProbePlan,
+    RepeatsFound,
+    ReproFound,
+    ShrinkFound,
+)
 from soak.report.escape import one_line
 from soak.report.figures import count
 from soak.report.style import Style
@@ -92,3 +104,32 @@ def terminal_repro(found: ReproFound, width: int = 100, colour: bool = False) ->
     agrees = f"its plain checker agrees with soak on {promise.checker_agrees} of {promise.checked} answers"
     use = "unpack it, and: python reproduce.py http://host:8000"
     return "\n".join([*lines, *([""] if lines else []), told, agrees, use])
+
+
+def terminal_diagnosis(found: Diagnosis, width: int = 100, colour: bool = False) -> str:
+    """Return why a turn broke: its conditions, the model's own law, the verdict, and what would change it."""
+    style = Style(colour)
+    head = f"{one_line(found.case, width)}: {style.turn_class(found.failure)}"
+    lines = [head, *outcomes_table(found.outcomes), "", *(f"  {one_line(text, 300)}" for text in found.evidence)]
+    if found.places:
+        lines.append("  " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in found.places.items()))
+    lines += ["", f"{style.bold(found.cause.upper())}: {one_line(found.text, 600)}"]
+    return "\n".join([*lines, *(f"  open: {one_line(text, 400)}" for text in found.open)])
+
+
+def terminal_divergence(found: DivergenceFound, width: int = 100, colour: bool = False) -> str:
+    """Return where greedy answers of two servers part, case by case, and the sentence."""
+    style = Style(colour)
+    header = ["case", "own answers", "compared", "parts at", "gaps (nats)", "near-tie"]
+    rows = [_parting_row(one) for one in found.partings]
+    servers = one_line(" and ".join(found.servers), width)
+    result = style.mark(found.result) if found.result == "deviates" else style.bold(found.result)
+    return "\n".join([servers, *terminal_table(header, rows), "", f"{result}: {one_line(found.text, 1000)}"])
+
+
+def _parting_row(one: Parting) -> list[str]:
+    gaps = ", ".join("?" if gap is None else f"{gap:.3f}" for gap in one.apart.gaps or ())
+    at = "-" if one.apart.diverges_at is None else count(one.apart.diverges_at)
+    near = "-" if one.near_tie is None else "yes" if one.near_tie else "NO"
+    own = f"{one.own[0]}, {one.own[1]}"
+    return [one_line(one.case, 60), own, count(one.apart.compared), at, gaps or "-", near]

@@ -26,7 +26,7 @@ def test_repeats_are_counted_kept_and_not_asked_again(soak: Soak, fake: Fakes, t
     server = fake("--rates", "loop=0.5")
     key = a_run(soak, server)
     before = len(server.truth_file.read_text().splitlines())
-    first = soak("probe", "run", key, "--repeats", "10", "--into", "probe", "--json")
+    first = soak("probe", "run", key, "--only-repeats", "--repeats", "10", "--into", "probe", "--json")
     assert first.code == 0, first.err
     found = json.loads(first.out)
     (outcome,) = found["outcomes"]
@@ -37,9 +37,9 @@ def test_repeats_are_counted_kept_and_not_asked_again(soak: Soak, fake: Fakes, t
     assert 0 <= outcome["low"] <= outcome["failed"] / 10 <= outcome["high"] <= 1
     server.kill()
     server.start()
-    again = soak("probe", "run", key, "--repeats", "10", "--into", "probe", "--json")
+    again = soak("probe", "run", key, "--only-repeats", "--repeats", "10", "--into", "probe", "--json")
     assert json.loads(again.out)["outcomes"] == found["outcomes"]
-    more = soak("probe", "run", key, "--repeats", "12", "--into", "probe", "--json")
+    more = soak("probe", "run", key, "--only-repeats", "--repeats", "12", "--into", "probe", "--json")
     assert json.loads(more.out)["outcomes"][0]["asked"] == 12
     kept = [json.loads(line) for line in (tmp_path / "probe" / "trials.jsonl").read_text().splitlines()]
     assert [one["repeat"] for one in sorted(kept, key=lambda one: one["repeat"])] == list(range(12))
@@ -50,10 +50,10 @@ def test_a_plan_sends_nothing(soak: Soak, fake: Fakes) -> None:
     server = fake("--rates", "none")
     key = a_run(soak, server)
     before = server.truth_file.read_bytes()
-    planned = soak("probe", "run", key, "--repeats", "7", "--plan", "--json")
+    planned = soak("probe", "run", key, "--only-repeats", "--repeats", "7", "--plan", "--json")
     assert planned.code == 0
     assert json.loads(planned.out)["requests"] == 7
-    refused = soak("probe", "run", key, "--repeats", "7", "--max-requests", "5")
+    refused = soak("probe", "run", key, "--only-repeats", "--repeats", "7", "--max-requests", "5")
     assert refused.code == 2
     assert "no more than 5" in refused.err
     assert server.truth_file.read_bytes() == before
@@ -63,14 +63,14 @@ def test_a_killed_probe_goes_on(soak: Soak, begin: Soak, fake: Fakes, tmp_path: 
     """SIGKILL in the middle loses at most the answer in flight: the next call asks only what is missing."""
     server = fake("--rates", "none", "--first-chunk-s", "0.2")
     key = a_run(soak, server)
-    command = begin("probe", "run", key, "--repeats", "8", "--into", "probe")
+    command = begin("probe", "run", key, "--only-repeats", "--repeats", "8", "--into", "probe")
     trials = tmp_path / "probe" / "trials.jsonl"
     wait_until(lambda: trials.exists() and trials.read_bytes().count(b"\n") >= 3, what="three answers")
     command.signal(signal.SIGKILL)
     command.wait()
     before = trials.read_bytes().count(b"\n")
     assert before < 8
-    assert soak("probe", "run", key, "--repeats", "8", "--into", "probe").code == 0
+    assert soak("probe", "run", key, "--only-repeats", "--repeats", "8", "--into", "probe").code == 0
     lines = trials.read_text().splitlines()
     assert sorted(json.loads(line)["repeat"] for line in lines) == list(range(8))
 
@@ -91,3 +91,44 @@ def test_wrong_turns_are_told(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
         assert command.code == code, (arguments, command.err)
         assert command.err.startswith("error: ")
         assert len(command.err.splitlines()) == 3
+
+
+def test_a_turn_that_broke_is_triaged_as_far_as_the_server_allows(soak: Soak, fake: Fakes) -> None:
+    """On a server that soak does not start, what needs another start is told as untried, and the rest is asked."""
+    server = fake("--rates", "loop=1")
+    key = a_run(soak, server)
+    command = soak("probe", "run", key, "--repeats", "4", "--into", "probe", "--json")
+    assert command.code == 3, command.err
+    found = command.json
+    assert found["failure"] == "garbage_loop"
+    assert found["cause"] == "undecided"
+    assert [one["classes"] for one in found["outcomes"]] == [{"garbage_loop": 4}] * len(found["outcomes"])
+    assert len(found["outcomes"]) >= 3
+    untried = " ".join(found["open"])
+    assert "no speculation: not tried" in untried
+    assert "served anew: not tried" in untried
+    assert "UNDECIDED" in soak("probe", "run", key, "--repeats", "4", "--into", "probe").out
+
+
+def test_a_turn_that_is_ok_is_not_triaged(soak: Soak, fake: Fakes) -> None:
+    """Nothing is sent to find out why a turn broke that did not."""
+    server = fake("--rates", "none")
+    key = a_run(soak, server)
+    before = server.truth_file.read_bytes()
+    command = soak("probe", "run", key)
+    assert command.code == 2
+    assert "did not break" in command.error_lines()[0]
+    assert server.truth_file.read_bytes() == before
+
+
+def test_greedy_answers_of_two_servers_are_held_against_each_other(soak: Soak, fake: Fakes) -> None:
+    """Equal servers never part; with another seed the fake's answers part widely; without a second server: told."""
+    server, other = fake("--rates", "none"), fake("--rates", "none", "--seed", "8")
+    key = a_run(soak, server)
+    arguments = ("probe", "run", key, "--diverge", "--json")
+    same = soak(*arguments, "--plain", server.url)
+    assert (same.code, same.json["result"]) == (0, "same"), same.err
+    apart = soak(*arguments, "--plain", other.url, "--into", "other")
+    assert apart.json["parted"] == 1
+    assert apart.json["result"] in ("deviates", "undecided")
+    assert soak(*arguments).code == 2

@@ -70,7 +70,9 @@ async def test_a_failure_is_shrunk_to_what_it_needs(begin: Begin, tmp_path: Path
         assert found["requests"] <= 410
         (file,) = found["files"]
         assert "poison" in (tmp_path / file).read_text()
-        again = await ended(begin("probe", "--turn-file", file, "--target", server.url, "--repeats", "12", "--json"))
+        again = await ended(
+            begin("probe", "--turn-file", file, "--target", server.url, "--repeats", "12", "--only-repeats", "--json")
+        )
         assert again.json["outcomes"][0]["classes"]["garbage_loop"] >= 4
 
 

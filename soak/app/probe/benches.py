@@ -38,6 +38,32 @@ class ProbeOrder:
     tools: ToolMode = "auto"
     settings: Settings = DEFAULTS
 
+    def spec(self, change: EngineChange) -> ArmSpec:
+        """
+        Return the server in this state: the target, the plain server given for it, or the build started so.
+
+        Raises `UsageError` where it cannot be had.
+        """
+        if change == EngineChange():
+            return self.target
+        if change == WITHOUT_SPECULATION and self.plain is not None:
+            return self.plain
+        if self.target.build is None:
+            raise UsageError(
+                f"{self.target.target} cannot be started with {change.text}",
+                why="it is a server that runs already",
+                hint="give the build that it is, or with --plain a second server that runs without speculation",
+            )
+        return replace(self.target, build=altered(self.target.build, change))
+
+    def refusal(self, change: EngineChange) -> str | None:
+        """Return why no server can be had in this state, None if one can: asked before anything is started."""
+        try:
+            self.spec(change)
+        except UsageError as error:
+            return f"{error.what}: {error.why}"
+        return None
+
 
 @dataclass(frozen=True, kw_only=True)
 class Bench:
@@ -73,61 +99,40 @@ class Benches:
     """Opens servers for one probe; made by `open_benches`."""
 
     def __init__(self, order: ProbeOrder, kept: Kept, audience: Preparing) -> None:
-        self._order = order
+        self.order = order
         self._kept = kept
         self._audience = audience
         self.allowance = Allowance(order.max_requests)
         self.allowance.used = len(kept.trials)
 
-    def refusal(self, change: EngineChange) -> str | None:
-        """Return why no server can be had in this state, None if one can: asked before anything is started."""
-        try:
-            self._spec(change)
-        except UsageError as error:
-            return f"{error.what}: {error.why}"
-        return None
-
     @contextmanager
-    def open(self, change: EngineChange | None = None) -> Iterator[Bench]:
+    def open(self, change: EngineChange | None = None, serving: int = 1) -> Iterator[Bench]:
         """
         Yield a server in the state asked for, and stop it afterwards if it was started for this.
 
+        `serving` counts the times the same state is served: what the first serving answered is not the second's.
+
         Raises `UsageError` where `refusal` has words, `LaunchError` or `TargetError` where the server does not come.
         """
-        spec = self._spec(change or EngineChange())
-        name = bench_name(spec)
+        spec = self.order.spec(change or EngineChange())
+        name = bench_name(spec) if serving == 1 else f"{bench_name(spec)} serving {serving}"
         with open_sides(
             (spec,),
-            tools=self._order.tools,
-            model=self._order.model,
-            api_key=self._order.api_key,
-            log_folder=self._order.folder,
+            tools=self.order.tools,
+            model=self.order.model,
+            api_key=self.order.api_key,
+            log_folder=self.order.folder,
             audience=self._audience,
         ) as (side,):
             asker = Asker(
                 bench=name,
                 target=side.target,
                 capabilities=side.capabilities,
-                settings=self._order.settings,
+                settings=self.order.settings,
                 allowance=self.allowance,
                 keep=self._kept,
             )
             yield Bench(name=name, side=side, asker=asker)
-
-    def _spec(self, change: EngineChange) -> ArmSpec:
-        """Return the server in this state: the target, the plain server given for it, or the build started so."""
-        if change == EngineChange():
-            return self._order.target
-        if change == WITHOUT_SPECULATION and self._order.plain is not None:
-            return self._order.plain
-        build = self._order.target.build
-        if build is None:
-            raise UsageError(
-                f"{self._order.target.target} cannot be started with {change.text}",
-                why="it is a server that runs already",
-                hint="give the build that it is, or with --plain a second server that runs without speculation",
-            )
-        return replace(self._order.target, build=altered(build, change))
 
 
 def bench_name(spec: ArmSpec) -> str:

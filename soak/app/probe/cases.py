@@ -76,6 +76,7 @@ def _case(history: History, manifest: Manifest, record: Record, started: Started
         reference=history.message(started.answer) if started.answer else None,
         reference_tokens=started.answer_tokens,
         own_answers=scenario.replay != "recorded",
+        in_flight=scenario.load.in_flight,
         observation=record.observation,
         judgement=record.judgement,
         build=arm.given_target,

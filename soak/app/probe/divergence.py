@@ -1,0 +1,51 @@
+"""`soak probe --diverge`: greedy answers with and without speculation, and where they first part."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import msgspec
+
+from soak.app.probe.benches import WITHOUT_SPECULATION, Bench, Benches, ProbeOrder
+from soak.errors import UsageError
+from soak.facts import Case, Change, DivergenceFound, EngineChange, ProbePlan, Trial
+from soak.probe import Ask, divergence_found, parting_of
+
+OWN = 3
+"""How often each server is asked, so that what it gives by itself is known first."""
+_TOP = 20
+_GREEDY = Change(same_seed=True)
+
+
+def plan_divergence(cases: Sequence[Case], order: ProbeOrder) -> ProbePlan:
+    """Return what will be sent; raises `UsageError` where no second server can be had."""
+    refusal = order.refusal(WITHOUT_SPECULATION)
+    if refusal is not None:
+        raise UsageError("there is nothing to compare with", why=refusal, hint="name a second server with --plain")
+    requests = 2 * OWN * len(cases)
+    return ProbePlan(
+        probe="divergence",
+        case=", ".join(case.name for case in cases),
+        requests=requests,
+        output_tokens=2 * OWN * sum(case.sampling.max_tokens for case in cases),
+        servers=(EngineChange().text, WITHOUT_SPECULATION.text),
+    )
+
+
+def probe_divergence(cases: Sequence[Case], benches: Benches) -> DivergenceFound:
+    """Return where greedy answers of the target and of the server without speculation part."""
+    greedy = [_greedy(case) for case in cases]
+    with benches.open() as bench:
+        first, one = _asked(greedy, bench), bench.name
+    with benches.open(WITHOUT_SPECULATION) as bench:
+        second, other = _asked(greedy, bench), bench.name
+    partings = [parting_of(case.name, a, b) for case, a, b in zip(cases, first, second, strict=True)]
+    return divergence_found((one, other), partings, benches.allowance.used)
+
+
+def _greedy(case: Case) -> Case:
+    sampling = replace(case.sampling, temperature=0.0, top_p=None, top_k=None, min_p=None)
+    return msgspec.structs.replace(case, sampling=sampling, logprobs=_TOP, seed=None)
+
+
+def _asked(cases: Sequence[Case], bench: Bench) -> tuple[tuple[Trial, ...], ...]:
+    return bench.asker.ask(*(Ask(case=case, change=_GREEDY, repeats=OWN) for case in cases))

@@ -1,0 +1,71 @@
+"""
+First divergence of greedy answers: pure.
+
+Two correct servers need not give the same greedy answer: other kernels, batch shapes and cache states add in another
+order, and where two tokens lie closer than the rounding the choice turns. So exact match is out of scope by design;
+what is looked at is how far apart the two tokens lie where the answers first part.
+"""
+
+from collections.abc import Sequence
+
+from soak.facts import DivergenceFound, Parting, Trial
+from soak.probe.diagnosis import NEAR_TIE_NATS
+from soak.probe.nearness import apart
+from soak.probe.outcomes import answer_of
+
+LIMIT_TOKENS = 4096
+
+
+def parting_of(name: str, first: Sequence[Trial], second: Sequence[Trial]) -> Parting:
+    """Return what one case came to; each server must have answered at least once."""
+    answers = [{answer_of(trial.observation) for trial in trials} for trials in (first, second)]
+    distance = apart(first[0].observation, second[0].observation, LIMIT_TOKENS)
+    known = [gap for gap in distance.gaps or () if gap is not None]
+    near = None if distance.diverges_at is None or not known else max(known) <= NEAR_TIE_NATS
+    return Parting(
+        case=name,
+        own=(len(answers[0]), len(answers[1])),
+        shared=bool(answers[0] & answers[1]),
+        apart=distance,
+        near_tie=near,
+    )
+
+
+def divergence_found(servers: tuple[str, str], partings: Sequence[Parting], requests: int) -> DivergenceFound:
+    """Return what all cases come to; a case whose server does not repeat itself is told by its set of answers."""
+    parted = [one for one in partings if not one.shared and not one.apart.same_text]
+    near = [one for one in parted if one.near_tie]
+    wide = [one for one in parted if one.near_tie is False]
+    result = "deviates" if wide else "undecided" if len(near) < len(parted) else "near-ties only" if near else "same"
+    return DivergenceFound(
+        servers=servers,
+        result=result,
+        text=_text(result, partings, parted, near, wide),
+        partings=tuple(partings),
+        parted=len(parted),
+        near_ties=len(near),
+        tokens=sum(one.apart.compared for one in partings),
+        requests=requests,
+    )
+
+
+def _text(
+    result: str,
+    partings: Sequence[Parting],
+    parted: Sequence[Parting],
+    near: Sequence[Parting],
+    wide: Sequence[Parting],
+) -> str:
+    unsteady = sum(max(one.own) > 1 for one in partings)
+    own = f"; in {unsteady} a server differs from itself" if unsteady else ""
+    head = f"{len(parted)} of {len(partings)} greedy answers part{own}"
+    if result == "same":
+        return f"{head}: an answer of the one is always among those of the other"
+    share = f"{len(near)} of them at a near-tie (at most {NEAR_TIE_NATS} nats apart on both)"
+    if result == "deviates":
+        first = min(wide, key=lambda one: one.apart.diverges_at or 0)
+        gaps = " and ".join("?" if gap is None else f"{gap:.2f}" for gap in first.apart.gaps or ())
+        place = f"{first.case}, token {first.apart.diverges_at}: {gaps} nats ahead"
+        return f"{head}, {share}; {len(wide)} farther apart than rounding goes, the first at {place}"
+    tail = "exact match is out of scope by design: rounding decides a near-tie"
+    return f"{head}, {share}; {tail}" if result == "near-ties only" else f"{head}, {share}; the others tell no gap"

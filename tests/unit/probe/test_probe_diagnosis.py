@@ -1,0 +1,145 @@
+"""From conditions and laws to a cause."""
+
+import math
+from typing import Any
+
+import msgspec
+import pytest
+
+from soak.client import Row
+from soak.facts import Case, Law, Message, Observation, Outcomes, Sampling, TurnClass, TurnKey
+from soak.probe import (
+    ALONE,
+    AS_ASKED,
+    GREEDY,
+    NO_CACHE,
+    NO_SPECULATION,
+    SALTED,
+    Seen,
+    diagnose,
+    law_of,
+)
+from soak.stats import wilson
+
+CASE = Case(
+    name="talk", messages=(Message(role="user", content="go on"),), sampling=Sampling(temperature=1.0, top_p=0.95)
+)
+ORDINARY = Law(
+    position=40, token=7, logprob=math.log(0.2), rank=1, floor=-9.0, best=3, best_logprob=math.log(0.7),
+    second_logprob=math.log(0.2), nucleus=0.7,
+)  # fmt: skip
+FOREIGN = Law(
+    position=41, token=9, logprob=None, rank=31_000, floor=-12.0, best=3, best_logprob=math.log(0.97),
+    second_logprob=-5.0, nucleus=0.999,
+)  # fmt: skip
+
+
+def outcomes(failed: int, failure: TurnClass, asked: int = 20) -> Outcomes:
+    """Return what `asked` repeats came to of which `failed` failed so."""
+    low, high = wilson(failed, asked) or (0.0, 1.0)
+    classes: dict[TurnClass, int] = {failure: failed, "ok": asked - failed}
+    return Outcomes(
+        bench="b", change="", asked=asked, classes=classes, failed=failed, low=low, high=high, distinct=asked
+    )
+
+
+def cause(
+    rates: dict[str, int], *laws: Law, failure: TurnClass = "garbage_loop", case: Case = CASE, identical: int = 1
+) -> str:
+    """Return the cause found for these failures of 20 in each condition."""
+    conditions = {name: outcomes(failed, failure) for name, failed in rates.items()}
+    return diagnose(Seen(case=case, failure=failure, conditions=conditions, laws=laws, identical=identical)).cause
+
+
+EVERYWHERE = {AS_ASKED: 12, SALTED: 11, NO_SPECULATION: 13, NO_CACHE: 10, ALONE: 12, GREEDY: 14}
+
+
+@pytest.mark.parametrize(
+    ("changed", "laws", "expected"),
+    [
+        ({}, (ORDINARY,), "model"),
+        ({SALTED: 0, NO_CACHE: 0}, (), "engine: cache"),
+        ({SALTED: 0, NO_CACHE: 0}, (FOREIGN,), "engine: cache"),
+        ({NO_SPECULATION: 0}, (FOREIGN,), "engine: speculation"),
+        ({ALONE: 0}, (), "engine: other"),
+        ({}, (ORDINARY, FOREIGN), "engine: other"),
+        ({GREEDY: 0}, (ORDINARY,), "sampling"),
+        (dict.fromkeys(EVERYWHERE, 0), (), "undecided"),
+        ({AS_ASKED: 2, SALTED: 0, NO_SPECULATION: 0, NO_CACHE: 0}, (), "undecided"),
+    ],
+)  # fmt: skip
+def test_causes_of_a_loop(changed: dict[str, int], laws: tuple[Law, ...], expected: str) -> None:
+    """The one thing without which a loop goes away is its cause; what comes in all of them is the model's own."""
+    assert cause(EVERYWHERE | changed, *laws) == expected
+
+
+def test_cache_and_speculation_together_are_said() -> None:
+    """Where either alone heals it, one is the cause and the sentence names both."""
+    rates = EVERYWHERE | {SALTED: 0, NO_CACHE: 0, NO_SPECULATION: 0}
+    conditions = {name: outcomes(failed, "garbage_loop") for name, failed in rates.items()}
+    cast = diagnose(Seen(case=CASE, failure="garbage_loop", conditions=conditions))
+    assert cast.cause in ("engine: cache", "engine: speculation")
+    assert "cache × speculation" in cast.text
+    assert len(cast.evidence) == len(rates)
+
+
+def stop(behind: float, margin: float, **more: Any) -> Law:
+    """Return the law at a stop that lies so far behind the likeliest token, or is the likeliest by `margin`."""
+    best = -0.5
+    second = best - (behind or margin)
+    changes = {
+        "position": 9,
+        "token": 2,
+        "best": 2 if not behind else 5,
+        "best_logprob": best,
+        "second_logprob": second,
+        "logprob": best - behind,
+        "rank": 1 if behind else 0,
+        "nucleus": 0.6 if behind else 0.0,
+    }
+    return msgspec.structs.replace(ORDINARY, **(changes | more))  # fmt: skip
+
+
+GREEDY_CASE = msgspec.structs.replace(CASE, sampling=Sampling(temperature=0.0, top_p=None))
+
+
+@pytest.mark.parametrize(
+    ("case", "law", "expected"),
+    [
+        (GREEDY_CASE, stop(0.04, 0.0), "near-tie (numerics)"),
+        (GREEDY_CASE, stop(0.0, 0.04), "near-tie (numerics)"),
+        (GREEDY_CASE, stop(0.0, 3.0), "model"),
+        (GREEDY_CASE, stop(4.0, 0.0), "engine: other"),
+        (CASE, stop(1.5, 0.0), "model"),
+        (CASE, stop(9.0, 0.0, logprob=None, floor=-12.0, nucleus=0.999), "engine: other"),
+    ],
+)
+def test_causes_of_an_early_stop(case: Case, law: Law, expected: str) -> None:
+    """A near tie is numerics, a stop the model wants is the model's, one it rules out is the engine's."""
+    rates = dict.fromkeys((AS_ASKED, SALTED, NO_SPECULATION, NO_CACHE), 15)
+    assert cause(rates, law, failure="early_stop", case=case, identical=10) == expected
+
+
+def test_what_we_ended_ourselves_is_the_clients() -> None:
+    """A deadline of ours or a stop string that was asked for is no fault of engine or model."""
+    answer = Observation(
+        key=TurnKey(episode="t", turn=0, pass_=0, arm="a"), started_at=0.0, ending="deadline_turn", max_tokens=9
+    )
+    case = msgspec.structs.replace(CASE, observation=answer)
+    assert cause(EVERYWHERE, FOREIGN, case=case) == "client"
+    stopped = msgspec.structs.replace(answer, ending="complete", stop_reason="END", finish_reason="stop")
+    sampling = Sampling(stop=("END",))
+    case = msgspec.structs.replace(CASE, observation=stopped, sampling=sampling)
+    assert cause(EVERYWHERE, failure="early_stop", case=case) == "client"
+
+
+def test_a_law_keeps_what_the_lists_prove() -> None:
+    """The nucleus is the mass above the token; a token that is not listed lies below all that are."""
+    top = ((3, math.log(0.6)), (4, math.log(0.3)), (7, math.log(0.05)))
+    listed = law_of(Row(top=top, token=7, logprob=math.log(0.05), rank=2), 5)
+    assert listed.nucleus == pytest.approx(0.9)
+    assert listed.behind == pytest.approx(math.log(12))
+    unlisted = law_of(Row(top=top, token=9, logprob=-math.inf, rank=40), 5)
+    assert unlisted.logprob is None
+    assert unlisted.nucleus == pytest.approx(0.95)
+    assert unlisted.margin == pytest.approx(math.log(2))
