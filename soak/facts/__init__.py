@@ -73,6 +73,7 @@ from soak.facts.lossless import (
     LosslessToken,
     LosslessVerdict,
 )
+from soak.facts.lossless_probe import LosslessFound, ScoringCost, TokenText
 from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest
 from soak.facts.nearness import Apart, CacheFound, CacheProbe
 from soak.facts.observation import Attempt, Ending, Logprob, Observation, ObservationOutline, Usage
@@ -207,6 +208,7 @@ __all__ = [
     "Logprob",
     "LoopSeen",
     "LosslessBounds",
+    "LosslessFound",
     "LosslessOnset",
     "LosslessResult",
     "LosslessTest",
@@ -242,6 +244,7 @@ __all__ = [
     "SamplingLaw",
     "Sandbox",
     "Scenario",
+    "ScoringCost",
     "ShrinkFound",
     "ShrinkStep",
     "Signal",
@@ -260,6 +263,7 @@ __all__ = [
     "Threshold",
     "Thresholds",
     "TokenCounts",
+    "TokenText",
     "ToolCall",
     "ToolCallDelta",
     "Trend",
