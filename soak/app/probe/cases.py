@@ -1,5 +1,6 @@
 """The turn that is meant: taken from a run, or read from a turn file."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,6 +33,51 @@ def case_of_run(path: Path, name: str) -> Case:
                 f"turn {record.key} was not asked", why=record.reason or "it was skipped", hint="take another turn"
             )
         return _case(history, folder.manifest, record, started, source=str(path))
+
+
+def cases_of_run(path: Path, names: Sequence[str], arm: str | None = None) -> tuple[Case, ...]:
+    """
+    Return the turns of a run that have these keys, in that order; without keys all of an arm whose token ids are known.
+
+    `arm` may be left out where the run has one. Raises `UsageError` if there is no such turn or arm.
+    """
+    folder = RunFolder.open(path)
+    with folder.history() as history:
+        if names:
+            keys = [find_turn(history, name) for name in names]
+        else:
+            arm = _arm_meant(folder.manifest, arm)
+            keys = [key for key, record in history.final().items() if key.arm == arm and _has_ids(record)]
+        pairs = [(history.last(key), history.started(key)) for key in keys]
+        cases = tuple(
+            _case(history, folder.manifest, record, started, source=str(path))
+            for record, started in pairs
+            if record is not None and started is not None
+        )
+    if not cases:
+        raise UsageError(
+            f"{path} has no turn to take",
+            why="none has an answer with token ids" if not names else "none of those named was asked",
+            hint="run against a server that gives token ids (vLLM: return_token_ids)",
+        )
+    return cases
+
+
+def _has_ids(record: Record) -> bool:
+    return record.observation is not None and bool(record.observation.token_ids)
+
+
+def _arm_meant(manifest: Manifest, arm: str | None) -> str:
+    names = [card.name for card in manifest.arms]
+    if arm is None and len(names) == 1:
+        return names[0]
+    if arm in names:
+        return str(arm)
+    raise UsageError(
+        "it is not clear which arm is meant" if arm is None else f"the run has no arm {arm}",
+        why=f"its arms are {', '.join(names)}",
+        hint=f"--arm {names[-1]}, or name turns",
+    )
 
 
 def arm_of_run(path: Path, name: str) -> ArmCard:
