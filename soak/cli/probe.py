@@ -20,6 +20,22 @@ from soak.app.probe.shrink import ShrinkOrder, plan_shrink, probe_shrink
 from soak.app.probe.triage import plan_triage, probe_triage
 from soak.app.sides import DEFAULT_ARM, ArmSpec, arm_spec
 from soak.cli.door import command, out, say, terminal
+from soak.cli.lossless import (
+    EXIT,
+    ArmOption,
+    ChunkOption,
+    ControlOption,
+    DefaultsOption,
+    DeviceOption,
+    HtmlOption,
+    LosslessOption,
+    PrecisionOption,
+    ReferenceOption,
+    Testing,
+    Told,
+    order_of,
+    turns_of,
+)
 from soak.cli.steps import StepView
 from soak.errors import UsageError
 from soak.facts import Case, ProbePlan, encode
@@ -27,6 +43,7 @@ from soak.report import (
     terminal_caches,
     terminal_diagnosis,
     terminal_divergence,
+    terminal_lossless,
     terminal_probe_plan,
     terminal_repeats,
     terminal_repro,
@@ -34,6 +51,7 @@ from soak.report import (
 )
 
 MAX_REQUESTS = 1000
+REPEATS = 10
 
 _RESULT_EXIT = {"cache fault": 1, "numerics": 0, "nothing found": 0, "undecided": 3}
 
@@ -73,7 +91,14 @@ def probe_command(
         typer.Option(help="URL or build of the same model without speculation, where soak does not start the target."),
     ] = None,
     model: Annotated[str | None, typer.Option(help="Model name; default: the only one the server lists.")] = None,
-    repeats: Annotated[int, typer.Option(min=1, max=10_000, help="How often each question is asked.")] = 10,
+    repeats: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            max=10_000,
+            help="How often each question is asked; default: 10, with --lossless the answers that RUN has.",
+        ),
+    ] = None,
     max_requests: Annotated[int, typer.Option(min=1, help="Never send more than this.")] = MAX_REQUESTS,
     into: Annotated[
         Path | None,
@@ -91,7 +116,9 @@ def probe_command(
     prefixes: Annotated[
         int, typer.Option(min=1, max=1000, help="With --cache: beginnings of the conversation that are probed.")
     ] = 6,
-    in_flight: Annotated[int, typer.Option(min=1, max=4096, help="With --cache: requests of the load at once.")] = 8,
+    in_flight: Annotated[
+        int, typer.Option(min=1, max=4096, help="With --cache, --lossless: requests of the load at once.")
+    ] = 8,
     diverge: Annotated[
         bool, typer.Option("--diverge", help="Where do greedy answers with and without speculation first part?")
     ] = False,
@@ -99,13 +126,23 @@ def probe_command(
         bool, typer.Option("--shrink", help="Find the smallest conversation that still fails as often.")
     ] = False,
     budget: Annotated[int, typer.Option(min=1, help="With --shrink: requests that all steps may take.")] = 400,
+    lossless: LosslessOption = False,
+    control: ControlOption = 0,
+    arm: ArmOption = None,
+    generation_config: DefaultsOption = None,
+    reference: ReferenceOption = None,
+    precision: PrecisionOption = "float32",
+    device: DeviceOption = "cpu",
+    chunk: ChunkOption = 512,
+    html: HtmlOption = None,
     plan: Annotated[bool, typer.Option("--plan", help="Say what would be sent, and send nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> int:
     """Ask one turn again: why it broke, and what it needs to fail. Every answer is kept and never asked twice."""
-    cases = _cases(run_dir, turns or [], turn_file or [])
+    meant = (run_dir, turns or [], turn_file or [])
+    cases = turns_of(*meant, arm) if lossless else _cases(*meant)
     order = ProbeOrder(
-        target=_target(target, run_dir, turns[0] if turns else None, cases[0]),
+        target=_target(target, run_dir, cases[0].name if lossless else turns[0] if turns else None, cases[0]),
         plain=arm_spec("plain", plain) if plain else None,
         folder=into or new_probe_folder(),
         max_requests=max_requests,
@@ -113,6 +150,20 @@ def probe_command(
         api_key=os.environ.get("SOAK_API_KEY") or None,
         tools=cases[0].tool_mode,
     )
+    if lossless:
+        told = Told(
+            repeats=repeats or 0,
+            control=control,
+            in_flight=in_flight,
+            generation_config=generation_config,
+            reference=reference,
+            precision=precision,
+            device=device,
+            chunk=chunk,
+        )
+        probing = _testing(cases, order, told, html)
+        return carried_out(probing, order, cases, only_plan=plan, as_json=as_json)
+    repeats = repeats or REPEATS
     if diverge:
         return carried_out(_diverging(cases, order), order, cases, only_plan=plan, as_json=as_json)
     case = _only(cases)
@@ -199,6 +250,17 @@ def _shrinking(cases: Sequence[Case], order: ShrinkOrder, folder: Path) -> Probi
         plan=lambda: plan_shrink(cases, order),
         act=lambda benches: probe_shrink(cases, order, benches, folder),
         show=terminal_shrink,
+    )
+
+
+def _testing(cases: Sequence[Case], order: ProbeOrder, told: Told, html: Path | None) -> Probing:
+    testing = Testing(cases=cases, order=order, wanted=order_of(told, order.target), html=html)
+    testing.check()
+    return Probing(
+        plan=testing.plan,
+        act=testing.act,
+        show=terminal_lossless,
+        exit_code=lambda found: EXIT[found.result.result],
     )
 
 

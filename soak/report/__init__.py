@@ -12,6 +12,7 @@ from soak.report.comparison import markdown_comparison, terminal_comparison
 from soak.report.corpora import terminal_corpora, terminal_corpus, terminal_episode, terminal_import
 from soak.report.escape import escape_markdown, escape_terminal, printable
 from soak.report.junit import junit_comparison
+from soak.report.lossless import terminal_lossless
 from soak.report.plan import terminal_plan
 from soak.report.probe import (
     outcomes_table,
@@ -43,6 +44,7 @@ __all__ = [
     "terminal_divergence",
     "terminal_episode",
     "terminal_import",
+    "terminal_lossless",
     "terminal_plan",
     "terminal_probe_plan",
     "terminal_repeats",

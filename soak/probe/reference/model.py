@@ -19,6 +19,7 @@ import msgspec
 from soak.client import Row
 from soak.errors import InputError, LaunchError, SoakError, UsageError
 from soak.probe.reference.chat import as_templates_want
+from soak.probe.rescoring import NumberFormat
 from soak.probe.sampled import Sampled
 from soak.shelves import install_command
 
@@ -53,7 +54,7 @@ class ReferenceModel:
     def __init__(self, order: ReferenceOrder) -> None:
         self._order = order
         self.model = Path(order.model).name
-        self.number_format = order.precision
+        self.number_format: NumberFormat = order.precision
         self.width = order.width
         self.vocabulary = 0
         self.context_tokens: int | None = None
@@ -73,6 +74,7 @@ class ReferenceModel:
     def load(self) -> None:
         """Load the model; done by entering."""
         torch, transformers = _libraries()
+        transformers.utils.logging.disable_progress_bar()
         order = self._order
         try:
             device = torch.device(order.device)
