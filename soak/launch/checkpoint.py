@@ -84,7 +84,7 @@ def _value(flags: Sequence[str], name: str) -> str | None:
     """Return the value of the last such flag, written `--flag=VALUE`, `--flag VALUE` or as two."""
     found = None
     for at, flag in enumerate(flags):
-        head, equals, value = flag.replace(" ", "=", 1).partition("=")
+        head, parted, value = flag.partition(" " if flag.startswith(f"{name} ") else "=")
         if head == name:
-            found = value if equals else next(iter(flags[at + 1 : at + 2]), None)
+            found = value if parted else next(iter(flags[at + 1 : at + 2]), None)
     return found

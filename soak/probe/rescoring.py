@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Literal, Protocol, get_args
+from typing import Literal, NamedTuple, Protocol, get_args
 
 from soak.client import Desk, Row, Target, prompt_ids, scores, token_text, vocabulary_of
 from soak.errors import SoakError, TargetError
@@ -10,6 +10,7 @@ from soak.facts import Capabilities, RescoredOutput, rescored_output
 from soak.probe.sampled import Sampled
 
 WIDTH, LEAST_WIDTH = 64, 20
+_ENTRIES_MAX = 2**21  # 32,768 tokens of 64 each: 150 MB of JSON
 UNKNOWN_VOCABULARY = 2**18
 """Taken where the server does not tell: more than any model's; it only makes the test a little more careful."""
 
@@ -18,20 +19,26 @@ NUMBER_FORMATS: tuple[NumberFormat, ...] = get_args(NumberFormat)
 Scores = Callable[[RescoredOutput], None]
 
 
+class Rows(NamedTuple):
+    """What a reference makes of tokens: at each place its `width` likeliest, and the given one."""
+
+    width: int
+    rows: tuple[Row, ...]
+
+
 class Referee(Protocol):
     """A trusted reference, as an async context manager: known by its model, number format and width of logits."""
 
     model: str
     number_format: NumberFormat
     vocabulary: int
-    width: int
     context_tokens: int | None
 
     async def prompt_ids(self, sampled: Sampled) -> tuple[int, ...]:
         """Return the ids of the prompt that was answered."""
         ...
 
-    async def rows(self, ids: Sequence[int], first: int) -> tuple[Row, ...]:
+    async def rows(self, ids: Sequence[int], first: int) -> Rows:
         """Return what it makes of the tokens from `ids[first]` on, each after all before it."""
         ...
 
@@ -51,15 +58,15 @@ class ServerReferee:
         self.model = capabilities.model
         self.number_format = number_format
         self.vocabulary = UNKNOWN_VOCABULARY
-        self.width = WIDTH
         self.context_tokens = capabilities.context_tokens
+        self._width = WIDTH
         self._desk = Desk(target)
 
     async def __aenter__(self) -> "ServerReferee":
         await self._desk.__aenter__()
         try:
             self.vocabulary = await vocabulary_of(self._desk, self.model) or UNKNOWN_VOCABULARY
-            self.width = await self._most()
+            self._width = await self._most()
         except BaseException:
             await self.__aexit__()
             raise
@@ -81,9 +88,18 @@ class ServerReferee:
         """As `Referee.prompt_ids`, from the server's own chat template."""
         return await prompt_ids(self._desk, {**sampled.body, "model": self.model})
 
-    async def rows(self, ids: Sequence[int], first: int) -> tuple[Row, ...]:
-        """As `Referee.rows`."""
-        return await scores(self._desk, self.model, ids, first, self.width)
+    async def rows(self, ids: Sequence[int], first: int) -> Rows:
+        """
+        As `Referee.rows`. A server makes rows of the prompt too: of a long one it is asked for shorter ones, and
+        where it refuses, once more so.
+        """
+        width = self._width if len(ids) * self._width <= _ENTRIES_MAX else LEAST_WIDTH
+        try:
+            return Rows(width, await scores(self._desk, self.model, ids, first, width))
+        except TargetError:
+            if width == LEAST_WIDTH:
+                raise
+            return Rows(LEAST_WIDTH, await scores(self._desk, self.model, ids, first, LEAST_WIDTH))
 
     async def text(self, token: int) -> str | None:
         """As `Referee.text`."""
@@ -141,23 +157,20 @@ async def _one(sampled: Sampled, referee: Referee) -> RescoredOutput | str:
     answer = ids[len(prompt) :]
     if not answer or not prompt:
         return "its prompt leaves no room in the reference's context"
-    rows = await referee.rows(ids, len(prompt))
-    return output_of(sampled, len(prompt), answer, rows, referee.width)
+    return output_of(sampled, len(prompt), answer, await referee.rows(ids, len(prompt)))
 
 
-def output_of(
-    sampled: Sampled, prompt_tokens: int, answer: Sequence[int], rows: Sequence[Row], width: int
-) -> RescoredOutput:
+def output_of(sampled: Sampled, prompt_tokens: int, answer: Sequence[int], scored: Rows) -> RescoredOutput:
     """Return an answer with its scores, one row a token."""
     return rescored_output(
         sampled.key,
         sampled.law,
         prompt_tokens=prompt_tokens,
-        width=width,
+        width=scored.width,
         token_ids=answer,
-        logprobs=[_number(row.logprob) for row in rows],
-        ranks=[row.rank or 0 for row in rows],
-        top=[row.top for row in rows],
+        logprobs=[_number(row.logprob) for row in scored.rows],
+        ranks=[row.rank or 0 for row in scored.rows],
+        top=[row.top for row in scored.rows],
         forced=tuple((a, min(b, len(answer))) for a, b in sampled.forced),
         marks=sampled.marks(prompt_tokens),
         reported_logprobs=sampled.reported[: len(answer)] if sampled.reported else None,

@@ -140,6 +140,7 @@ class _Session:
         self._answers: dict[Role, list[Sampled]] = {}
         self._unscored: list[tuple[str, int]] = []
         self._cost = ScoringCost()
+        self._notes: list[str] = []
         benches.allowance.used += sum(len(file.outputs) for file in files.values())
 
     def run(self) -> LosslessFound:
@@ -151,10 +152,12 @@ class _Session:
                 return self._found(self._judged())
         if self._wanted.reference is None:
             with self._benches.open(TRUSTED) as bench:
+                _trusted(bench)
                 self._draw_control(bench)
                 return self._found(self._refereed(lambda: self._by_server(bench), self._wanted.in_flight))
         if kept is None:
             with self._benches.open(TRUSTED) as bench:
+                _trusted(bench)
                 self._draw_control(bench)
         return self._found(self._refereed(self._wanted.reference, _REFERENCE_IN_FLIGHT))
 
@@ -213,6 +216,10 @@ class _Session:
         return [one for one in self._answers[role] if one.key not in scored]
 
     def _by_server(self, bench: Bench) -> AbstractAsyncContextManager[Referee]:
+        if bench.side.capabilities.prefix_cache_on:
+            self._notes.append(
+                f"{bench.side.given} runs with prefix caching: some releases score cached tokens wrongly"
+            )
         return ServerReferee(bench.side.target, bench.side.capabilities, _format(bench))
 
     def _refereed(self, refereeing: Refereeing, in_flight: int) -> LosslessResult:
@@ -229,13 +236,14 @@ class _Session:
             return result
 
     async def _score(self, role: Role, referee: Referee, in_flight: int) -> None:
-        missing, file = self._missing(role), self._files[role]
+        missing = sorted(self._missing(role), key=lambda one: one.key)  # like prompts follow one another
+        file = self._files[role]
         if not missing:
             return
         self._benches.allowance.take(len(missing))
         file.begin(
             RescoringCard(
-                model=self._benches.order.model or referee.model,
+                model=referee.model,
                 role=role,
                 sampled_by=self._names[role],
                 scored_by=self._scorer,
@@ -289,12 +297,32 @@ class _Session:
             vocabulary=card.vocabulary,
             result=result,
             unscored=left_out(self._unscored),
+            notes=(*self._notes, *_advice(self._unscored)),
             control=(len(plain), sum(output.tokens for output in plain)),
             noise=measured_noise(read_arm(card, plain, Bars()), Bars()).deviation if plain else None,
             cost=self._cost,
             texts={one.id: one.text for one in self._texts.kept if one.id in shown},
             files=tuple(str(file.path) for file in self._files.values() if file.card is not None),
         )
+
+
+def _trusted(bench: Bench) -> None:
+    """Raise `UsageError` for a plain server that speculates."""
+    if bench.side.capabilities.speculation_on:
+        raise UsageError(
+            f"{bench.side.given} cannot be trusted to score",
+            why="it runs with speculation, which is what is tested",
+            hint="give --plain a server without it, or --reference",
+        )
+
+
+def _advice(unscored: Sequence[tuple[str, int]]) -> tuple[str, ...]:
+    """Return what would make answers usable whose law is not known."""
+    if not any("left to the server" in reason for reason, _ in unscored):
+        return ()
+    return (
+        "what the server takes where a request says nothing is not known: --generation-config FILE or none says it",
+    )
 
 
 def _format(bench: Bench) -> NumberFormat:

@@ -19,7 +19,7 @@ import msgspec
 from soak.client import Row
 from soak.errors import InputError, LaunchError, SoakError, UsageError
 from soak.probe.reference.chat import as_templates_want
-from soak.probe.rescoring import NumberFormat
+from soak.probe.rescoring import NumberFormat, Rows
 from soak.probe.sampled import Sampled
 from soak.shelves import install_command
 
@@ -55,7 +55,7 @@ class ReferenceModel:
         self._order = order
         self.model = Path(order.model).name
         self.number_format: NumberFormat = order.precision
-        self.width = order.width
+        self._width = order.width
         self.vocabulary = 0
         self.context_tokens: int | None = None
         self._torch: ModuleType | None = None
@@ -93,15 +93,16 @@ class ReferenceModel:
             raise _failed(order, error) from error
         self._torch = torch
         self.vocabulary = int(network.config.get_text_config().vocab_size)
+        self._width = min(order.width, self.vocabulary)
 
     async def prompt_ids(self, sampled: Sampled) -> tuple[int, ...]:
         """Return the ids of the prompt by the chat template that comes with the model."""
         return await asyncio.to_thread(self._prompt_ids, sampled.body)
 
-    async def rows(self, ids: Sequence[int], first: int) -> tuple[Row, ...]:
+    async def rows(self, ids: Sequence[int], first: int) -> Rows:
         """Return what the model makes of the tokens from `ids[first]` on, each after all before it."""
         async with self._turn:
-            return await asyncio.to_thread(self.score, ids, first)
+            return Rows(self._width, await asyncio.to_thread(self.score, ids, first))
 
     async def text(self, token: int) -> str | None:
         """Return the text of a token."""
@@ -165,7 +166,7 @@ class ReferenceModel:
         laws = self._torch.log_softmax(logits.float(), dim=-1)
         own = laws.gather(1, self._torch.tensor(given, device=laws.device)[:, None])
         ranks = (laws > own).sum(dim=1).tolist()
-        best = laws.topk(min(self.width, self.vocabulary), dim=1)
+        best = laws.topk(self._width, dim=1)
         lists = zip(best.indices.tolist(), best.values.tolist(), strict=True)
         return [
             Row(top=tuple(zip(names, shares, strict=True)), token=token, logprob=logprob, rank=rank)
