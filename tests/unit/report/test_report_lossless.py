@@ -77,7 +77,7 @@ FOUND = LosslessFound(
 
 
 def test_the_terminal_says_who_scored_what_stands_out_and_how_far_the_result_goes() -> None:
-    """Tests with their alarms, the worst token by its text and place, what was left out, the noise, the sentence last."""
+    """Tests with alarms, the worst token by its text and place, what was left out, the noise, the sentence last."""
     text = terminal_lossless(FOUND)
     for words in (
         "scored by local (no speculation) (bfloat16, 64 log probabilities a token, 20,000 tokens scored at 2,000",
