@@ -66,6 +66,57 @@ class Probing:
     exit_code: Callable[[Any], int] = lambda _: 0
 
 
+TurnsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TURN", help="Its key, as `soak show RUN` lists it."),
+]
+TurnFilesOption = Annotated[
+    list[Path] | None,
+    typer.Option("--turn-file", metavar="FILE", help="A turn file, in place of RUN and TURN."),
+]
+TargetOption = Annotated[
+    str | None,
+    typer.Option(help="URL or build to ask; default: what the turn was asked on, or SOAK_TARGET."),
+]
+PlainOption = Annotated[
+    str | None,
+    typer.Option(help="URL or build of the same model without speculation, where soak does not start the target."),
+]
+RepeatsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=10_000,
+        help="How often each question is asked; default: 10, with --lossless the answers that RUN has.",
+    ),
+]
+IntoOption = Annotated[
+    Path | None,
+    typer.Option("--into", metavar="DIR", help="Where answers are kept; the same folder again goes on with it."),
+]
+OnlyRepeatsOption = Annotated[
+    bool, typer.Option("--only-repeats", help="Only ask it again as it was, and say how often it fails.")
+]
+CacheOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KINDS", help="Does the prefix cache change the answer? salted, aba, reprobe (comma), or all."
+    ),
+]
+PrefixesOption = Annotated[
+    int, typer.Option(min=1, max=1000, help="With --cache: beginnings of the conversation that are probed.")
+]
+InFlightOption = Annotated[
+    int, typer.Option(min=1, max=4096, help="With --cache, --lossless: requests of the load at once.")
+]
+DivergeOption = Annotated[
+    bool, typer.Option("--diverge", help="Where do greedy answers with and without speculation first part?")
+]
+ShrinkOption = Annotated[
+    bool, typer.Option("--shrink", help="Find the smallest conversation that still fails as often.")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this module."""
     app.command("probe", epilog="Example: soak probe runs/mine smoke-1:2:0 --repeats 20")(command(probe_command))
@@ -74,57 +125,20 @@ def register(app: typer.Typer) -> None:
 
 def probe_command(
     run_dir: Annotated[Path | None, typer.Argument(metavar="RUN", help="The run folder the turn is in.")] = None,
-    turns: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TURN", help="Its key, as `soak show RUN` lists it."),
-    ] = None,
-    turn_file: Annotated[
-        list[Path] | None,
-        typer.Option("--turn-file", metavar="FILE", help="A turn file, in place of RUN and TURN."),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(help="URL or build to ask; default: what the turn was asked on, or SOAK_TARGET."),
-    ] = None,
-    plain: Annotated[
-        str | None,
-        typer.Option(help="URL or build of the same model without speculation, where soak does not start the target."),
-    ] = None,
+    turns: TurnsArgument = None,
+    turn_file: TurnFilesOption = None,
+    target: TargetOption = None,
+    plain: PlainOption = None,
     model: Annotated[str | None, typer.Option(help="Model name; default: the only one the server lists.")] = None,
-    repeats: Annotated[
-        int | None,
-        typer.Option(
-            min=1,
-            max=10_000,
-            help="How often each question is asked; default: 10, with --lossless the answers that RUN has.",
-        ),
-    ] = None,
+    repeats: RepeatsOption = None,
     max_requests: Annotated[int, typer.Option(min=1, help="Never send more than this.")] = MAX_REQUESTS,
-    into: Annotated[
-        Path | None,
-        typer.Option("--into", metavar="DIR", help="Where answers are kept; the same folder again goes on with it."),
-    ] = None,
-    only_repeats: Annotated[
-        bool, typer.Option("--only-repeats", help="Only ask it again as it was, and say how often it fails.")
-    ] = False,
-    cache: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KINDS", help="Does the prefix cache change the answer? salted, aba, reprobe (comma), or all."
-        ),
-    ] = None,
-    prefixes: Annotated[
-        int, typer.Option(min=1, max=1000, help="With --cache: beginnings of the conversation that are probed.")
-    ] = 6,
-    in_flight: Annotated[
-        int, typer.Option(min=1, max=4096, help="With --cache, --lossless: requests of the load at once.")
-    ] = 8,
-    diverge: Annotated[
-        bool, typer.Option("--diverge", help="Where do greedy answers with and without speculation first part?")
-    ] = False,
-    shrink: Annotated[
-        bool, typer.Option("--shrink", help="Find the smallest conversation that still fails as often.")
-    ] = False,
+    into: IntoOption = None,
+    only_repeats: OnlyRepeatsOption = False,
+    cache: CacheOption = None,
+    prefixes: PrefixesOption = 6,
+    in_flight: InFlightOption = 8,
+    diverge: DivergeOption = False,
+    shrink: ShrinkOption = False,
     budget: Annotated[int, typer.Option(min=1, help="With --shrink: requests that all steps may take.")] = 400,
     lossless: LosslessOption = False,
     control: ControlOption = 0,

@@ -39,12 +39,13 @@ def cases_of_run(path: Path, names: Sequence[str], arm: str | None = None) -> tu
     """
     Return the turns of a run that have these keys, in that order; without keys all of an arm whose token ids are known.
 
-    `arm` may be left out where the run has one. Raises `UsageError` if there is no such turn or arm.
+    `arm` may be left out where the run has one. Raises `UsageError` if there is no such turn or arm, or several arms.
     """
     folder = RunFolder.open(path)
     with folder.history() as history:
         if names:
             keys = [find_turn(history, name) for name in names]
+            _one_arm({key.arm for key in keys})
         else:
             arm = _arm_meant(folder.manifest, arm)
             keys = [key for key, record in history.final().items() if key.arm == arm and _has_ids(record)]
@@ -61,6 +62,15 @@ def cases_of_run(path: Path, names: Sequence[str], arm: str | None = None) -> tu
             hint="run against a server that gives token ids (vLLM: return_token_ids)",
         )
     return cases
+
+
+def _one_arm(arms: set[str]) -> None:
+    if len(arms) > 1:
+        raise UsageError(
+            "the turns are of several arms",
+            why=f"they are of {', '.join(sorted(arms))}: different servers drew their tokens",
+            hint="probe one arm at a time",
+        )
 
 
 def _has_ids(record: Record) -> bool:

@@ -212,7 +212,7 @@ def _failed(order: ReferenceOrder, error: RuntimeError) -> SoakError:
         return LaunchError(
             f"the reference {order.name} ran out of memory",
             why=_words(error),
-            hint="take a smaller --reference-chunk, --reference-in bfloat16, or another --device",
+            hint="take a smaller --chunk, --precision bfloat16, or another --device",
         )
     return UsageError(
         f"the reference {order.name} cannot be computed", why=_words(error), hint="see --device and --reference"
