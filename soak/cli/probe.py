@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -103,6 +103,9 @@ def probe_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> int:
     """Ask one turn again: why it broke, and what it needs to fail. Every answer is kept and never asked twice."""
+    _refuse_several(
+        {"--only-repeats": only_repeats, "--cache": cache is not None, "--diverge": diverge, "--shrink": shrink}
+    )
     cases = _cases(run_dir, turns or [], turn_file or [])
     order = ProbeOrder(
         target=_target(target, run_dir, turns[0] if turns else None, cases[0]),
@@ -123,6 +126,16 @@ def probe_command(
     else:
         probing = _repeats(case, repeats) if only_repeats else _triage(case, repeats, order)
     return carried_out(probing, order, cases, only_plan=plan, as_json=as_json)
+
+
+def _refuse_several(given: Mapping[str, bool]) -> None:
+    names = [name for name, is_given in given.items() if is_given]
+    if len(names) > 1:
+        raise UsageError(
+            f"{' and '.join(names)} are different probes",
+            why="one command carries out one of them",
+            hint="give one at a time; with the same --into they share their answers",
+        )
 
 
 def _only(cases: tuple[Case, ...]) -> Case:
@@ -181,9 +194,19 @@ def repro_command(
 
 
 def _cases(run_dir: Path | None, turns: list[str], turn_files: list[Path]) -> tuple[Case, ...]:
-    if turn_files and run_dir is None:
-        return tuple(map(case_of_file, turn_files))
-    return tuple(_case(run_dir, turn, None) for turn in turns) or (_case(run_dir, None, None),)
+    """Return the turns that are meant: those of a run, or those in turn files, each of them once."""
+    if bool(turn_files) == (run_dir is not None) or bool(turns) != (run_dir is not None):
+        raise UsageError(
+            "it is not clear which turn is meant",
+            why="a turn is given as RUN and TURN, or as --turn-file FILE",
+            hint="soak probe runs/mine smoke-1:2:0",
+        )
+    cases = (
+        tuple(map(case_of_file, turn_files)) if run_dir is None else tuple(case_of_run(run_dir, one) for one in turns)
+    )
+    if len({case.digest for case in cases}) < len(cases):
+        raise UsageError("a turn was given twice", why="its answers would be counted twice", hint="give each turn once")
+    return cases
 
 
 def _repeats(case: Case, repeats: int) -> Probing:
@@ -263,18 +286,6 @@ def carried_out(probing: Probing, order: ProbeOrder, cases: Sequence[Case], *, o
     out(encode(found).decode() if as_json else probing.show(found, **terminal()))
     say(f"\nanswers are kept in {order.folder}")
     return probing.exit_code(found)
-
-
-def _case(run_dir: Path | None, turn: str | None, turn_file: Path | None) -> Case:
-    if turn_file is not None and run_dir is None and turn is None:
-        return case_of_file(turn_file)
-    if turn_file is None and run_dir is not None and turn is not None:
-        return case_of_run(run_dir, turn)
-    raise UsageError(
-        "it is not clear which turn is meant",
-        why="a turn is given as RUN and TURN, or as --turn-file FILE",
-        hint="soak probe runs/mine smoke-1:2:0",
-    )
 
 
 def _target(target: str | None, run_dir: Path | None, turn: str | None, case: Case) -> ArmSpec:
