@@ -18,6 +18,9 @@ from soak.errors import TargetError
 SCORE_LIMIT_S = 600.0
 _COUNTED = ("model", "messages", "tools", "chat_template_kwargs")
 _ID = "token_id:"
+_NO_LAW = (LookupError, TypeError, AttributeError, ValueError, OverflowError)
+_ROUNDING = 1e-3
+"""How far above 0 rounding may bring a log probability; what is farther above is none."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -62,7 +65,7 @@ async def next_law(desk: Desk, model: str, ids: Sequence[int], top: int = 20) ->
     try:
         named = reply.json()["choices"][0]["logprobs"]["top_logprobs"][0] if reply.ok else {}
         return Row(top=_ranked((int(token.removeprefix(_ID)), float(share)) for token, share in named.items()))
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+    except _NO_LAW:
         raise _unable(desk, reply, "the log probabilities of a completion") from None
 
 
@@ -80,7 +83,7 @@ async def scores(desk: Desk, model: str, ids: Sequence[int], first: int, top: in
         if not isinstance(rows, list) or len(rows) != len(ids):
             raise TypeError
         return tuple(_row(row, token) for row, token in zip(rows[first:], ids[first:], strict=True))
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+    except _NO_LAW:
         raise _unable(desk, reply, "the log probabilities of a prompt") from None
 
 
@@ -88,12 +91,15 @@ def _row(named: dict[str, dict[str, Any]], token: int) -> Row:
     """Return one place of `prompt_logprobs`: a dictionary by token id, whose ranks count from 1."""
     own = named[str(token)]
     shares = ((int(one), float(entry["logprob"])) for one, entry in named.items())
-    return Row(top=_ranked(shares), token=token, logprob=float(own["logprob"]), rank=int(own["rank"]) - 1)
+    rank = int(own["rank"])
+    if rank < 1:
+        raise ValueError("no rank")
+    return Row(top=_ranked(shares), token=token, logprob=float(own["logprob"]), rank=rank - 1)
 
 
 def _ranked(shares: Any) -> tuple[tuple[int, float], ...]:
     ranked = sorted(shares, key=lambda one: (-one[1], one[0]))
-    if not ranked or any(math.isnan(share) for _, share in ranked):
+    if not ranked or any(math.isnan(share) or share > _ROUNDING for _, share in ranked):
         raise ValueError("no law")
     return tuple(ranked)
 
