@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -167,9 +167,11 @@ def probe_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> int:
     """Ask one turn again: why it broke, and what it needs to fail. Every answer is kept and never asked twice."""
+    kinds = {"--only-repeats": only_repeats, "--cache": cache is not None, "--diverge": diverge, "--shrink": shrink}
+    _refuse_several({**kinds, "--grid": grid is not None, "--lossless": lossless})
     meant = (run_dir, turns or [], turn_file or [])
-    if grid is None and not (diverge or lossless):
-        _refuse_several(meant)
+    if grid is None and not (diverge or lossless) and len(meant[1]) + len(meant[2]) > 1:
+        raise _several()
     cases = turns_of(*meant, arm) if lossless else cases_given(*meant, failing)
     order = ProbeOrder(
         target=target_of(target, run_dir, cases[0]),
@@ -207,9 +209,14 @@ def probe_command(
     return carried_out(probing, order, cases, only_plan=plan, as_json=as_json)
 
 
-def _refuse_several(meant: tuple[Path | None, list[str], list[Path]]) -> None:
-    if len(meant[1]) + len(meant[2]) > 1:
-        raise _several()
+def _refuse_several(given: Mapping[str, bool]) -> None:
+    names = [name for name, is_given in given.items() if is_given]
+    if len(names) > 1:
+        raise UsageError(
+            f"{' and '.join(names)} are different probes",
+            why="one command carries out one of them",
+            hint="give one at a time; with the same --into they share their answers",
+        )
 
 
 def _several() -> UsageError:
@@ -339,14 +346,20 @@ def cases_given(
     """Return the turns that are meant; raises `UsageError` where that is not clear."""
     named = bool(turns) + bool(turn_files) + (failing is not None)
     if named == 1 and turn_files and run_dir is None:
-        return tuple(map(case_of_file, turn_files))
+        return _each_once(tuple(map(case_of_file, turn_files)), len(turn_files))
     if named == 1 and not turn_files and run_dir is not None:
-        return failing_cases(run_dir, failing) if failing else cases_of_run(run_dir, turns)
+        return failing_cases(run_dir, failing) if failing else _each_once(cases_of_run(run_dir, turns), len(turns))
     raise UsageError(
         "it is not clear which turn is meant",
         why="a turn is given as RUN and TURN, as RUN and --failing N, or as --turn-file FILE",
         hint="soak probe runs/mine smoke-1:2:0",
     )
+
+
+def _each_once(cases: tuple[Case, ...], named: int) -> tuple[Case, ...]:
+    if len({case.digest for case in cases}) < named:
+        raise UsageError("a turn was given twice", why="its answers would be counted twice", hint="give each turn once")
+    return cases
 
 
 def target_of(target: str | None, run_dir: Path | None, case: Case) -> ArmSpec:

@@ -22,6 +22,9 @@ _SCORE_LIMIT_BYTES = 512 * 2**20
 _VOCABULARY = re.compile(r"[Vv]ocab(?:ulary)?[ _]size:? ([0-9]{2,9})")
 _COUNTED = ("model", "messages", "tools", "chat_template_kwargs")
 _ID = "token_id:"
+_NO_LAW = (LookupError, TypeError, AttributeError, ValueError, OverflowError)
+_ROUNDING = 1e-3
+"""How far above 0 rounding may bring a log probability; what is farther above is none."""
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -66,7 +69,7 @@ async def next_law(desk: Desk, model: str, ids: Sequence[int], top: int = 20) ->
     try:
         named = reply.json()["choices"][0]["logprobs"]["top_logprobs"][0] if reply.ok else {}
         return Row(top=_ranked((int(token.removeprefix(_ID)), float(share)) for token, share in named.items()))
-    except (KeyError, IndexError, TypeError, AttributeError, ValueError):
+    except _NO_LAW:
         raise _unable(desk, reply, "the log probabilities of a completion") from None
 
 
@@ -84,7 +87,7 @@ async def scores(desk: Desk, model: str, ids: Sequence[int], first: int, top: in
         if rows is None or len(rows) != len(ids):
             raise TypeError
         return tuple(_row(_ENTRIES.decode(row), token) for row, token in zip(rows[first:], ids[first:], strict=True))
-    except (KeyError, IndexError, TypeError, ValueError, RecursionError):
+    except (*_NO_LAW, RecursionError):
         raise _unable(desk, reply, "the log probabilities of a prompt") from None
 
 
@@ -128,7 +131,7 @@ _ENTRIES = msgspec.json.Decoder(dict[int, _Entry])
 def _row(named: dict[int, _Entry], token: int) -> Row:
     """Return one place of `prompt_logprobs`: a dictionary by token id, whose ranks count from 1."""
     own = named[token]
-    if own.rank is None:
+    if own.rank is None or own.rank < 1:
         raise ValueError("no rank")
     shares = ((one, entry.logprob) for one, entry in named.items())
     return Row(top=_ranked(shares), token=token, logprob=own.logprob, rank=own.rank - 1)
@@ -136,7 +139,7 @@ def _row(named: dict[int, _Entry], token: int) -> Row:
 
 def _ranked(shares: Any) -> tuple[tuple[int, float], ...]:
     ranked = sorted(shares, key=lambda one: (-one[1], one[0]))
-    if not ranked or any(math.isnan(share) for _, share in ranked):
+    if not ranked or any(math.isnan(share) or share > _ROUNDING for _, share in ranked):
         raise ValueError("no law")
     return tuple(ranked)
 

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -13,6 +13,7 @@ from soak.facts import Capabilities, Case, Change, Chunk, Deadlines, Retries, Tr
 from soak.probe.allowance import Allowance
 from soak.probe.question import body_of, seed_of
 
+T = TypeVar("T")
 Sink = Callable[[Chunk], bool]
 Exchanging = Callable[[Request, Sink], Awaitable[Exchange]]
 
@@ -76,9 +77,10 @@ class Asker:
         """
         Return the trials of each ask, in the order of repeats; asks follow one another, none overlaps the next.
 
-        Raises `UsageError` before it sends more than the probe may. An answer that did not come is a trial too.
+        Raises `UsageError` before it sends more than the probe may, `RunFolderError` where an answer cannot be kept. An
+        answer that did not come is a trial too.
         """
-        return asyncio.run(self._all(asks))
+        return _ran(self._all(asks))
 
     def together(self, asks: Sequence[Ask], in_flight: int) -> tuple[tuple[Trial, ...], ...]:
         """
@@ -88,7 +90,7 @@ class Asker:
 
         Raises `UsageError` before it sends more than the probe may.
         """
-        return asyncio.run(self._together(asks, in_flight))
+        return _ran(self._together(asks, in_flight))
 
     def missing(self, ask: Ask) -> int:
         """Return how many requests `ask` would send: those not kept yet."""
@@ -157,6 +159,17 @@ class Asker:
             retries=self._retries,
             max_tokens=max_tokens,
         )
+
+
+def _ran(work: Coroutine[Any, Any, T]) -> T:
+    """Return what `work` comes to; of errors that befell several requests at once the first is raised."""
+    try:
+        return asyncio.run(work)
+    except ExceptionGroup as errors:
+        first: Exception = errors
+        while isinstance(first, ExceptionGroup):
+            first = first.exceptions[0]
+        raise first from None
 
 
 def _sink(judge: TurnJudge) -> Sink:

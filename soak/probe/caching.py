@@ -22,6 +22,8 @@ The least moved mass that is called a fault. Rounding in bf16 moved single log p
 prefill and decode of one model, its 99th percentile was 0.29: at most 0.15 of the mass of a two-way tie.
 """
 FLOOR_FACTOR = 3.0
+MOST_MASS = 1.0
+"""All the probability there is: a bar above it is met by nothing, so that no probe could have shown a fault."""
 ANSWER_TOKENS = 24
 TOP = 20
 
@@ -134,7 +136,7 @@ def cache_found(
     bar = bar_of(floor)
     hits = [probe for probe in probes if probe.cached_tokens != 0]
     faults = [probe for probe in hits if probe.verdict == "fault"]
-    result = _result(hits, faults, confirmed=confirmed)
+    result = _result(hits, faults, bar, confirmed=confirmed)
     bound = upper_bound(0, len(hits)) if hits and not faults else None
     return CacheFound(
         case=case.name,
@@ -151,10 +153,10 @@ def cache_found(
     )
 
 
-def _result(hits: Sequence[CacheProbe], faults: Sequence[CacheProbe], *, confirmed: bool) -> str:
+def _result(hits: Sequence[CacheProbe], faults: Sequence[CacheProbe], bar: float, *, confirmed: bool) -> str:
     if len(faults) > 1 or (faults and confirmed):
         return "cache fault"
-    if faults or not hits or any(probe.verdict == "untold" for probe in hits):
+    if faults or not hits or bar > MOST_MASS or any(probe.verdict == "untold" for probe in hits):
         return "undecided"
     return "numerics" if any(probe.verdict == "numerics" for probe in hits) else "nothing found"
 
@@ -185,5 +187,7 @@ def _undecided(hits: Sequence[CacheProbe], faults: Sequence[CacheProbe], bar: fl
         return "undecided: no probe met the cache; is prefix caching on, and the prompt longer than a block?"
     if faults:
         return f"undecided: one of {len(hits)} probes lay beyond {bar:.2f}, and did not when it was repeated"
+    if bar > MOST_MASS:
+        return "undecided: cold answers lie so far apart from one another that no fault could be told from their noise"
     untold = sum(probe.verdict == "untold" for probe in hits)
     return f"undecided: {untold} of {len(hits)} answers differ, and without log probabilities noise looks the same"

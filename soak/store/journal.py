@@ -6,6 +6,7 @@ killed in mid-line leaves a torn last line, which is dropped when the journal is
 cannot be read is damage and an error.
 """
 
+import contextlib
 import os
 import time
 from pathlib import Path
@@ -37,7 +38,10 @@ class Journal(Generic[T]):
         """All facts, in the order in which they were added; those of earlier processes first."""
 
     def __enter__(self) -> Self:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(self._path, error) from error
         self._lock.take()
         try:
             self.kept, whole = _read(self._path, self._kind)
@@ -77,7 +81,8 @@ class Journal(Generic[T]):
                 os.fsync(self._file)
                 self._synced = time.monotonic()
         except OSError as error:
-            os.ftruncate(self._file, end)
+            with contextlib.suppress(OSError):  # a torn line is dropped when the journal is opened again
+                os.ftruncate(self._file, end)
             raise _unwritable(self._path, error) from error
         self.kept.append(fact)
 

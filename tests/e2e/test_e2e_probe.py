@@ -123,12 +123,64 @@ def test_a_turn_that_is_ok_is_not_triaged(soak: Soak, fake: Fakes) -> None:
 
 def test_greedy_answers_of_two_servers_are_held_against_each_other(soak: Soak, fake: Fakes) -> None:
     """Equal servers never part; with another seed the fake's answers part widely; without a second server: told."""
-    server, other = fake("--rates", "none"), fake("--rates", "none", "--seed", "8")
+    server = fake("--rates", "none")
+    alike, other = (fake("--rates", "none", "--speculation", "off", "--seed", seed) for seed in ("0", "8"))
     key = a_run(soak, server)
     arguments = ("probe", "run", key, "--diverge", "--json")
-    same = soak(*arguments, "--plain", server.url)
+    same = soak(*arguments, "--plain", alike.url)
     assert (same.code, same.json["result"]) == (0, "same"), same.err
     apart = soak(*arguments, "--plain", other.url, "--into", "other")
     assert apart.json["parted"] == 1
     assert apart.json["result"] in ("deviates", "undecided")
     assert soak(*arguments).code == 2
+
+
+def test_a_plain_server_that_speculates_is_refused(soak: Soak, fake: Fakes) -> None:
+    """The server named with --plain must run without speculation, as far as it says; else nothing was compared."""
+    server = fake("--rates", "none")
+    refused = soak("probe", "run", a_run(soak, server), "--diverge", "--plain", server.url)
+    assert refused.code == 2
+    assert "no server without speculation" in refused.error_lines()[0]
+
+
+def test_orders_that_contradict_each_other_are_refused(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """Two kinds of probe at once, a turn file beside a run, and a turn given twice are refused, never ignored."""
+    key = a_run(soak, fake("--rates", "none"))
+    (tmp_path / "turn.json").write_text('{"name":"talk","messages":[{"role":"user","content":"hello"}]}')
+    for arguments in (
+        ("probe", "run", key, "--shrink", "--only-repeats"),
+        ("probe", "run", key, "--only-repeats", "--turn-file", "turn.json"),
+        ("probe", "run", "--only-repeats", "--turn-file", "turn.json"),
+        ("repro", "run", key, key),
+    ):
+        refused = soak(*arguments)
+        assert refused.code == 2, (arguments, refused.err)
+        refused.error_lines()
+
+
+def test_a_full_disk_is_an_error_and_nothing_kept_is_lost(soak: Soak, begin: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """Where an answer cannot be kept the probe ends in three lines with code 7, and goes on once there is room."""
+    key = a_run(soak, fake("--rates", "none"))
+    arguments = ("probe", "run", key, "--only-repeats", "--repeats", "12", "--into", "probe")
+    full = begin(*arguments, limits={"RLIMIT_FSIZE": 12_000}).wait()
+    assert full.code == 7, full.err
+    full.error_lines()
+    kept = (tmp_path / "probe" / "trials.jsonl").read_bytes()
+    assert kept.endswith(b"\n")
+    assert soak(*arguments).code == 0
+    assert (tmp_path / "probe" / "trials.jsonl").read_bytes().startswith(kept)
+
+
+def test_siblings_are_asked_again_with_the_salt_they_shared(soak: Soak, fake: Fakes) -> None:
+    """The request of a sibling's turn can be made again to the letter, its salt included."""
+    server = fake("--rates", "none")
+    shapes = ("load.overlap.siblings=2", "load.overlap.depth=0", "salt=conversation")
+    run = soak("run", "--scenario", "smoke", "--target", server.url, "--turns", "8", "--run", "run",
+               *(part for one in shapes for part in ("--set", one)))  # fmt: skip
+    assert run.code in (0, 1, 3), run.err
+    listed = soak("show", "run").out.split()
+    sibling = next(word for word in listed if word.endswith(":1:candidate"))
+    planned = soak("probe", "run", sibling, "--only-repeats", "--plan")
+    assert planned.code == 0, planned.err
+    asked = soak("probe", "run", sibling, "--only-repeats", "--repeats", "1")
+    assert "cannot be made again" not in asked.err

@@ -144,6 +144,7 @@ class Benches:
             log_folder=self.order.folder,
             audience=self.audience,
         ) as (side,):
+            self._refuse_speculating(change, side)
             asker = Asker(
                 bench=name,
                 target=side.target,
@@ -153,6 +154,15 @@ class Benches:
                 keep=self._kept,
             )
             yield Bench(name=name, side=side, asker=asker)
+
+    def _refuse_speculating(self, change: EngineChange | None, side: Side) -> None:
+        """Refuse a server that was named to run without speculation and runs with it: it would show nothing."""
+        if change == WITHOUT_SPECULATION and self.order.plain is not None and side.capabilities.speculation_on:
+            raise UsageError(
+                f"{side.given} is no server without speculation",
+                why="it says itself that it speculates",
+                hint="start it without a speculative config, and name it with --plain",
+            )
 
 
 def bench_name(spec: ArmSpec) -> str:

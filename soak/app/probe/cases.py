@@ -11,7 +11,7 @@ from soak.app.showing import find_turn, list_turns
 from soak.check import scenario_of
 from soak.errors import TranscriptError, UsageError
 from soak.facts import CASE_SCHEMA, ArmCard, Capabilities, Case, Change, Manifest, Record, Started, TurnClass, digest_of
-from soak.plan import salt_for
+from soak.plan import salt_for, siblings_of
 from soak.probe import body_of
 from soak.replay import NOT_THE_QUESTION
 from soak.store import History, RunFolder
@@ -148,6 +148,7 @@ def _case(history: History, manifest: Manifest, record: Record, started: Started
     scenario = scenario_of(manifest)
     arm = next(card for card in manifest.arms if card.name == record.key.arm)
     asked = record.observation.max_tokens if record.observation else scenario.sampling.max_tokens
+    trip = record.key.pass_ // siblings_of(scenario.load)  # siblings share a salt
     case = Case(
         name=str(record.key),
         messages=history.prefix(started.prefix),
@@ -155,7 +156,7 @@ def _case(history: History, manifest: Manifest, record: Record, started: Started
         tool_mode=arm.tool_mode,
         sampling=replace(scenario.sampling, **arm.sampling, max_tokens=asked),
         seed=started.seed,
-        salt=salt_for(scenario.salt, manifest.seed, record.key.episode, record.key.pass_),
+        salt=salt_for(scenario.salt, manifest.seed, record.key.episode, trip),
         logprobs=scenario.logprobs,
         extra_body=dict(scenario.extra_body),
         reference=history.message(started.answer) if started.answer else None,

@@ -5,7 +5,7 @@ import math
 import msgspec
 import pytest
 
-from soak.facts import Case, Change, Logprob, Message, Observation, Sampling, Trial, TurnKey, Usage
+from soak.facts import Case, Change, Logprob, Message, Observation, Sampling, ToolCall, Trial, TurnKey, Usage
 from soak.probe import apart, bar_of, branch, cache_found, floor_of, prefixes_of, probe_of, probing
 
 TALK = tuple(
@@ -113,6 +113,26 @@ def test_results() -> None:
     assert found(wrong, cold, cold=cold) == "undecided"
     assert found(nearly, cold, cold=cold) == "numerics"
     assert found(cold, cold, cold=cold) == "nothing found"
+
+
+def test_noise_that_hides_every_fault_decides_nothing() -> None:
+    """Where cold answers lie so far apart that no mass reaches the bar, nothing is said to be found or not found."""
+    one, other = answer({"a": 0.9, "b": 0.1}), answer({"b": 0.9, "a": 0.1})
+    colds = [[trial(one), trial(other)]]
+    bar = bar_of(floor_of(colds)[0])
+    assert bar > 1
+    probes = [probe_of("salted", CASE, other, one, bar)] * 3
+    result = cache_found(CASE, probes, colds, confirmed=False, requests=3)
+    assert result.result == "undecided"
+    assert "no fault could be told" in result.text
+
+
+def test_answers_that_call_something_else_are_not_the_same() -> None:
+    """Without token ids and log probabilities two answers whose calls differ are different answers."""
+    calls = [(ToolCall(id="c", name="read", arguments=f'{{"line": {line}}}'),) for line in (1, 2)]
+    one, other = (msgspec.structs.replace(BARE, tool_calls=call) for call in calls)
+    assert not apart(one, other).same_text
+    assert apart(one, one).same_text
 
 
 def test_probes_that_met_no_cache_show_nothing() -> None:

@@ -57,3 +57,10 @@ def test_one_writer_at_a_time(tmp_path: Path) -> None:
         pass
     with Journal(path, Attempt) as journal:
         journal.add(attempt(0))
+
+
+def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    """A journal below a file is an error that names it."""
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(RunFolderError, match="cannot be used"), Journal(tmp_path / "file" / "a.jsonl", Attempt):
+        pass
