@@ -10,7 +10,6 @@ from soak.probe.allowance import Allowance
 from soak.probe.asking import Ask, Asker, Keep
 from soak.probe.bundling import bundle_files, change_of, class_of, promise_of
 from soak.probe.caching import (
-    answered,
     bar_of,
     beginning,
     branch,
@@ -32,13 +31,15 @@ from soak.probe.diagnosis import (
     Seen,
     diagnose,
     identical_of,
+    impossible,
     law_of,
     onset_of,
     places_of,
+    reshaped,
 )
 from soak.probe.gridded import found_by_grid
 from soak.probe.nearness import apart
-from soak.probe.outcomes import answer_of, outcomes_of
+from soak.probe.outcomes import answer_of, answered, outcomes_of, spoke
 from soak.probe.parting import divergence_found, parting_of
 from soak.probe.question import body_of, seed_of
 from soak.probe.shrinking import STEP_ROUNDS, Form, groups_of, rate_test_for, smaller
@@ -78,6 +79,7 @@ __all__ = [
     "found_by_grid",
     "groups_of",
     "identical_of",
+    "impossible",
     "law_of",
     "onset_of",
     "outcomes_of",
@@ -88,6 +90,8 @@ __all__ = [
     "probing",
     "promise_of",
     "rate_test_for",
+    "reshaped",
     "seed_of",
     "smaller",
+    "spoke",
 ]

@@ -1,15 +1,30 @@
 """Asks one server: repeats of a case, each judged like a turn of a run, each kept as it ends."""
 
 import asyncio
+import secrets
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 import msgspec
 
 from soak.classify import Context, Settings, TurnJudge, prompt_text_of
 from soak.client import Exchange, Request, Target, open_client
-from soak.facts import Capabilities, Case, Change, Chunk, Deadlines, Retries, Trial, TurnKey, digest_of
+from soak.errors import SoakError
+from soak.facts import (
+    Capabilities,
+    Case,
+    Change,
+    Chunk,
+    Deadlines,
+    Judgement,
+    Observation,
+    Retries,
+    Trial,
+    TurnKey,
+    digest_of,
+)
 from soak.probe.allowance import Allowance
 from soak.probe.question import body_of, seed_of
 
@@ -71,6 +86,7 @@ class Asker:
         self._keep = keep
         self._deadlines = deadlines or Deadlines()
         self._retries = retries or Retries()
+        self._occasion = secrets.token_hex(8)
 
     def ask(self, *asks: Ask) -> tuple[tuple[Trial, ...], ...]:
         """
@@ -102,7 +118,7 @@ class Asker:
     async def _together(self, asks: Sequence[Ask], in_flight: int) -> tuple[tuple[Trial, ...], ...]:
         self._allowance.take(sum(map(self.missing, asks)))
         room = asyncio.Semaphore(in_flight)
-        async with open_client(self.target, "wire") as client, asyncio.TaskGroup() as group:
+        async with open_client(self.target, "wire") as client, _at_once() as group:
             tasks = {
                 (at, repeat): group.create_task(self._within(room, client.exchange, ask, repeat))
                 for number in range(max((ask.repeats for ask in asks), default=0))
@@ -114,7 +130,7 @@ class Asker:
     async def _one(self, exchange: Exchanging, ask: Ask) -> tuple[Trial, ...]:
         self._allowance.take(self.missing(ask))
         room = asyncio.Semaphore(ask.change.in_flight)
-        async with asyncio.TaskGroup() as group:
+        async with _at_once() as group:
             tasks = [group.create_task(self._within(room, exchange, ask, repeat)) for repeat in ask.counted]
         return tuple(task.result() for task in tasks)
 
@@ -126,7 +142,7 @@ class Asker:
         kept = self._keep.trials.get(self._key(ask, repeat))
         if kept is not None:
             return kept
-        body = body_of(ask.case, ask.change, repeat, self.capabilities)
+        body = body_of(ask.case, ask.change, repeat, self.capabilities, self._occasion)
         judge = TurnJudge(_context(ask.case, body["max_tokens"]), self._settings)
         answer = await exchange(self._request(ask.case, body, repeat), _sink(judge))
         trial = Trial(
@@ -138,7 +154,7 @@ class Asker:
             body=digest_of(body),
             at=time.time(),
             observation=answer.observation,
-            judgement=await asyncio.to_thread(judge.finish, answer.observation),
+            judgement=await asyncio.to_thread(_judged, judge, answer.observation),
         )
         self._keep.add(trial)
         return trial
@@ -159,12 +175,38 @@ class Asker:
         )
 
 
+@asynccontextmanager
+async def _at_once() -> AsyncIterator[asyncio.TaskGroup]:
+    """Yield a group of tasks; what one of them raises ends the others and comes out as itself."""
+    try:
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except BaseExceptionGroup as several:
+        told = [error for error in several.exceptions if isinstance(error, SoakError)]
+        raise (told or several.exceptions)[0] from None
+
+
 def _sink(judge: TurnJudge) -> Sink:
+    crashed = False
+
     def sink(chunk: Chunk) -> bool:
-        judge.push(chunk)
+        nonlocal crashed
+        try:
+            if not crashed:
+                judge.push(chunk)
+        except Exception:
+            crashed = True  # `finish` reads the whole answer again
         return False
 
     return sink
+
+
+def _judged(judge: TurnJudge, observation: Observation) -> Judgement | None:
+    """Return the judgement; None if the classifier crashes, for the answer is kept all the same."""
+    try:
+        return judge.finish(observation)
+    except Exception:
+        return None
 
 
 def _context(case: Case, max_tokens: int) -> Context:

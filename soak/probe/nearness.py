@@ -13,7 +13,7 @@ def apart(one: Observation, other: Observation, limit: int = 64) -> Apart:
     The mass is the total variation distance of the next token's distribution, from below: of a token that one list
     does not name it is only known that it is no likelier there than the last one named.
     """
-    same_text = (one.content, one.reasoning) == (other.content, other.reasoning)
+    same_text = _said(one) == _said(other)
     same_tokens = None
     if one.token_ids is not None and other.token_ids is not None:
         same_tokens = one.token_ids == other.token_ids
@@ -35,6 +35,11 @@ def apart(one: Observation, other: Observation, limit: int = 64) -> Apart:
         diverges_at=diverges,
         gaps=None if diverges is None else (_gap(first, second, diverges), _gap(second, first, diverges)),
     )
+
+
+def _said(answer: Observation) -> tuple[object, ...]:
+    calls = tuple((call.name, call.arguments) for call in answer.tool_calls)
+    return (answer.content, answer.reasoning, calls)
 
 
 def _shared(first: Sequence[Logprob], second: Sequence[Logprob], limit: int) -> int:
