@@ -48,9 +48,10 @@ class ShrinkFound(msgspec.Struct, frozen=True, kw_only=True):
 
 class Promise(msgspec.Struct, frozen=True, kw_only=True):
     """
-    `expected.json` of a bundle: of `asked` answers `failed` were of the class `failure`; of `repeats` answers between
-    `low` and `high` will be (95 % prediction interval, Jeffreys). `checker_agrees` of `checked` stored answers the
-    bundle's own checker calls as soak does. `early_texts` are SHA-256 digests of answers that stopped early, and
+    `expected.json` of a bundle: of `asked` answers `failed` were of the class `failure`, and the bundle's own plain
+    checker calls `script_failed` of them so. It will call between `low` and `high` so in `repeats` further rounds,
+    each of which asks every conversation once (95 % prediction interval, Jeffreys). It calls `checker_agrees` of
+    `checked` stored answers as soak does. `early_texts` are SHA-256 digests of answers that stopped early, and
     `short_chars` the length below which a stop is early (0: no length tells).
     """
 
@@ -58,6 +59,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     failure: TurnClass
     asked: int
     failed: int
+    script_failed: int
     classes: dict[TurnClass, int]
     repeats: int
     low: int

@@ -98,8 +98,8 @@ def terminal_repro(found: ReproFound, width: int = 100, colour: bool = False) ->
     promise = found.promise
     lines = terminal_shrink(found.shrink, width, colour).splitlines() if found.shrink else []
     told = (
-        f"{found.file}: {Style(colour).turn_class(promise.failure)} in {promise.failed} of {promise.asked} answers;"
-        f" of {promise.repeats} rounds expect {promise.low} to {promise.high}"
+        f"{one_line(found.file, width)}: {Style(colour).turn_class(promise.failure)} in {promise.failed} of"
+        f" {promise.asked} answers; in {promise.repeats} rounds expect {promise.low} to {promise.high}"
     )
     agrees = f"its plain checker agrees with soak on {promise.checker_agrees} of {promise.checked} answers"
     use = "unpack it, and: python reproduce.py http://host:8000"

@@ -94,13 +94,15 @@ async def test_a_bundle_reproduces_without_soak(begin: Begin, tmp_path: Path) ->
         assert {path.name for path in folder.iterdir()} == {
             "README.md", "reproduce.py", "bodies.jsonl", "expected.json", "environment.json", "answers.jsonl"
         }  # fmt: skip
+        seen = (folder / "answers.jsonl").read_bytes()
         code, out = await reproduced(folder, server.url)
         assert code == 0, out
         told = re.search(r"garbage_loop in (\d+) of 20 \(expected (\d+) to (\d+)\)", out)
         assert told is not None, out
         assert int(told[1]) == promise["failed"], "the same seeds give the same answers here"
-        answers = [json.loads(line) for line in (folder / "answers.jsonl").read_text().splitlines()]
+        answers = [json.loads(line) for line in (folder / "reproduced.jsonl").read_text().splitlines()]
         assert len(answers) == 20
+        assert (folder / "answers.jsonl").read_bytes() == seen, "what was seen stays as it was"
     code, out = await reproduced(folder, "http://127.0.0.1:9")
     assert code == 5
     assert "does not answer" in out

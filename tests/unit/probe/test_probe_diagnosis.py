@@ -122,7 +122,7 @@ GREEDY_CASE = msgspec.structs.replace(CASE, sampling=Sampling(temperature=0.0, t
     ],
 )
 def test_causes_of_an_early_stop(case: Case, law: Law, expected: str) -> None:
-    """A near tie is numerics where rounding decides; a stop the model wants is its own, an impossible one the engine's."""
+    """A near tie is numerics where rounding decides; one the model wants is its own, an impossible one the engine's."""
     rates = dict.fromkeys((AS_ASKED, SALTED, NO_SPECULATION, NO_CACHE), 15)
     assert cause(rates, law, failure="early_stop", case=case, identical=10) == expected
 
