@@ -21,9 +21,10 @@ from soak.app.probe.triage import plan_triage, probe_triage
 from soak.app.sides import DEFAULT_ARM, ArmSpec, arm_spec
 from soak.cli.door import command, out, say, terminal
 from soak.cli.steps import StepView
-from soak.errors import UsageError
+from soak.errors import SoakError, UsageError
 from soak.facts import Case, Grid, ProbePlan, encode
 from soak.report import (
+    printable,
     terminal_caches,
     terminal_diagnosis,
     terminal_divergence,
@@ -137,7 +138,9 @@ def probe_command(
     else:
         case, many = _only(cases), repeats or REPEATS
         if shrink:
-            probing = _shrinking((case,), ShrinkOrder(repeats=many, budget=budget), order.folder)
+            probing = _shrinking(
+                (case,), ShrinkOrder(repeats=many, budget=budget, in_flight=case.in_flight), order.folder
+            )
         elif cache is not None:
             probing = _caches(case, CacheOrder(kinds=_kinds(cache), prefixes=prefixes, in_flight=in_flight))
         else:
@@ -216,7 +219,7 @@ def carried_out(probing: Probing, order: ProbeOrder, cases: Sequence[Case], *, o
         return 0
     found = found_by(probing, planned, order, cases)
     out(encode(found).decode() if as_json else probing.show(found, **terminal()))
-    say(f"\nanswers are kept in {order.folder}")
+    say(f"\nanswers are kept in {printable(str(order.folder))}")
     return probing.exit_code(found)
 
 
@@ -235,6 +238,10 @@ def found_by(probing: Probing, planned: ProbePlan, order: ProbeOrder, cases: Seq
     try:
         with open_benches(order, steps) as benches:
             return probing.act(benches)
+    except (KeyboardInterrupt, SoakError):
+        if (order.folder / "trials.jsonl").exists():
+            say(f"what was answered is kept: the same command with --into {printable(str(order.folder))} goes on")
+        raise
     finally:
         steps.close()
 
@@ -268,13 +275,24 @@ def cases_given(
 
 
 def target_of(target: str | None, run_dir: Path | None, case: Case) -> ArmSpec:
-    """Return the server to ask: the one named, else the build or URL the turn was asked on in its run."""
-    target = target or os.environ.get("SOAK_TARGET") or None
-    if target is not None:
+    """
+    Return the server to ask: the one named, else the build or URL the turn was asked on in its run, else SOAK_TARGET.
+
+    What only a turn file names comes last, and is not told the user's key: the file may be somebody else's.
+    """
+    if target:
         return arm_spec(DEFAULT_ARM, target)
     if run_dir is not None:
         card = arm_of_run(run_dir, case.name)
         return ArmSpec(name=DEFAULT_ARM, target=card.given_target, build=card.recipe)
+    if named := os.environ.get("SOAK_TARGET"):
+        return arm_spec(DEFAULT_ARM, named)
+    if case.build and os.environ.get("SOAK_API_KEY"):
+        raise UsageError(
+            "no server was named",
+            why="SOAK_API_KEY is set, and it is not sent to a server that only the turn file names",
+            hint=f"--target {case.build[:200]}, if that is the one",
+        )
     if case.build:
         return arm_spec(DEFAULT_ARM, case.build)
     raise UsageError(

@@ -26,8 +26,10 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
 
 class ShrinkFound(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What shrinking came to: the failure looked for (a class; "any" is any but ok), how often it came before and in the
-    smallest form that was kept, and every step. `files` are turn files of the smallest form.
+    What shrinking came to: the failure looked for (that of the turns when they were first asked, else the one that
+    came most often; None: nothing failed), how often it came before and in the smallest form that was kept, and every
+    step. The last count is of the rounds by which the form was chosen, which flatter it. `files` are turn files of
+    the smallest form.
     """
 
     schema: str = "soak.probe/1"

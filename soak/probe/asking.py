@@ -143,8 +143,9 @@ class Asker:
         if kept is not None:
             return kept
         body = body_of(ask.case, ask.change, repeat, self.capabilities, self._occasion)
-        judge = TurnJudge(_context(ask.case, body["max_tokens"]), self._settings)
-        answer = await exchange(self._request(ask.case, body, repeat), _sink(judge))
+        request = self._request(ask.case, body, repeat)
+        judge = TurnJudge(_context(ask.case, request.max_tokens), self._settings)
+        answer = await exchange(request, _sink(judge))
         trial = Trial(
             bench=self.bench,
             case=ask.case.digest,
@@ -163,8 +164,8 @@ class Asker:
         return (self.bench, ask.case.digest, digest_of(ask.change), repeat)
 
     def _request(self, case: Case, body: dict[str, object], repeat: int) -> Request:
-        max_tokens = body["max_tokens"]
-        assert isinstance(max_tokens, int)
+        limit = body["max_tokens"]  # extra_body may say anything
+        max_tokens = limit if isinstance(limit, int) and limit > 0 else case.sampling.max_tokens
         return Request(
             key=TurnKey(episode=case.name, turn=0, pass_=repeat, arm=self.bench),
             body=body,

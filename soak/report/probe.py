@@ -78,7 +78,7 @@ def _cache_row(probe: CacheProbe, style: Style) -> list[str]:
 def terminal_shrink(found: ShrinkFound, width: int = 100, colour: bool = False) -> str:
     """Return what shrinking a failure came to: each step, and the smallest form."""
     style = Style(colour)
-    what = style.turn_class(found.failure) if found.failure else "any failure"
+    what = style.turn_class(found.failure) if found.failure else "nothing failed"
     header = ["tried", "failed", "rounds", "kept"]
     rows = [
         [one_line(step.text, 80), count(step.failed), count(step.rounds), _kept(step.kept, step.decided)]

@@ -8,6 +8,7 @@ cannot be read is damage and an error.
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -37,7 +38,10 @@ class Journal(Generic[T]):
         """All facts, in the order in which they were added; those of earlier processes first."""
 
     def __enter__(self) -> Self:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise _unwritable(self._path, error) from error
         self._lock.take()
         try:
             self.kept, whole = _read(self._path, self._kind)
@@ -77,7 +81,8 @@ class Journal(Generic[T]):
                 os.fsync(self._file)
                 self._synced = time.monotonic()
         except OSError as error:
-            os.ftruncate(self._file, end)
+            with suppress(OSError):  # a torn line is dropped by the next process
+                os.ftruncate(self._file, end)
             raise _unwritable(self._path, error) from error
         self.kept.append(fact)
 
@@ -96,6 +101,8 @@ def _read(path: Path, kind: type[T]) -> tuple[list[T], int]:
         with path.open("rb") as file:
             while line := file.readline(_MAX_LINE_BYTES):
                 if not line.endswith(b"\n"):
+                    if len(line) == _MAX_LINE_BYTES:
+                        raise _too_long(path, len(facts) + 1)
                     break  # torn
                 facts.append(_decoded(decoder, line, path, len(facts) + 1))
                 whole += len(line)
@@ -115,6 +122,14 @@ def _decoded(decoder: msgspec.json.Decoder[T], line: bytes, path: Path, number: 
             why=f"line {number}: {error}",
             hint="put the file back from a copy, or begin anew in another folder",
         ) from error
+
+
+def _too_long(path: Path, number: int) -> RunFolderError:
+    return RunFolderError(
+        f"{path} is damaged",
+        why=f"line {number} is longer than {_MAX_LINE_BYTES} bytes",
+        hint="put the file back from a copy, or begin anew in another folder",
+    )
 
 
 def _write(file: int, data: bytes) -> None:

@@ -122,13 +122,84 @@ def test_a_turn_that_is_ok_is_not_triaged(soak: Soak, fake: Fakes) -> None:
 
 
 def test_greedy_answers_of_two_servers_are_held_against_each_other(soak: Soak, fake: Fakes) -> None:
-    """Equal servers never part; with another seed the fake's answers part widely; without a second server: told."""
-    server, other = fake("--rates", "none"), fake("--rates", "none", "--seed", "8")
+    """Equal servers never part; with another seed answers part widely; with none, or one that speculates: told."""
+    server = fake("--rates", "none")
+    twin = fake("--rates", "none", "--speculation", "off")
+    other = fake("--rates", "none", "--speculation", "off", "--seed", "8")
     key = a_run(soak, server)
     arguments = ("probe", "run", key, "--diverge", "--json")
-    same = soak(*arguments, "--plain", server.url)
+    same = soak(*arguments, "--plain", twin.url, "--into", "same")
     assert (same.code, same.json["result"]) == (0, "same"), same.err
     apart = soak(*arguments, "--plain", other.url, "--into", "other")
     assert apart.json["parted"] == 1
     assert apart.json["result"] in ("deviates", "undecided")
     assert soak(*arguments).code == 2
+    speculating = soak(*arguments, "--plain", fake("--rates", "none").url, "--into", "wrong")
+    assert speculating.code == 5
+    assert "runs with speculation" in speculating.error_lines()[0]
+
+
+def test_a_full_disk_is_told_and_what_was_kept_stays(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """A journal that the disk does not take ends the probe with three lines and the way on, not with a traceback."""
+    server = fake("--rates", "none")
+    key = a_run(soak, server)
+    (tmp_path / "probe").mkdir()
+    (tmp_path / "probe" / "trials.jsonl").symlink_to("/dev/full")
+    command = soak("probe", "run", key, "--only-repeats", "--repeats", "3", "--into", "probe")
+    assert command.code == 7, command.err
+    assert "Traceback" not in command.err
+    (tmp_path / "file").write_text("")
+    assert soak("probe", "run", key, "--only-repeats", "--into", "file").code == 7
+
+
+def test_another_server_at_the_same_address_is_refused(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """Answers of one server are never counted with those of the next one at its URL."""
+    server = fake("--rates", "none")
+    key = a_run(soak, server)
+    arguments = ("probe", "run", key, "--only-repeats", "--repeats", "2", "--into", "probe")
+    assert soak(*arguments).code == 0
+    servers = tmp_path / "probe" / "servers.jsonl"
+    assert soak(*arguments).code == 0, "the same one goes on"
+    told = json.loads(servers.read_text())
+    told["build"]["version"] = "0.1"
+    servers.write_text(json.dumps(told) + "\n")
+    command = soak(*arguments)
+    assert command.code == 7
+    assert "another server" in command.error_lines()[0]
+
+
+def test_a_server_is_not_held_against_itself(soak: Soak, fake: Fakes) -> None:
+    """`--plain` with the target itself is refused where it is needed, and told as untried in a triage."""
+    server = fake("--rates", "loop=1")
+    key = a_run(soak, server)
+    command = soak("probe", "run", key, "--diverge", "--plain", server.url)
+    assert command.code == 2
+    assert "against itself" in command.err
+    planned = soak("probe", "run", key, "--plain", server.url, "--plan")
+    assert "no speculation" in planned.out
+    assert "not tried" in planned.out
+
+
+def test_numbers_that_cannot_be_asked_are_refused(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """A turn file with no room for tokens, no request at once or a seed beyond 63 bits is exit code 4."""
+    server = fake("--rates", "none")
+    case = {"schema": "soak.case/1", "name": "x", "messages": [{"role": "user", "content": "a"}]}
+    for wrong in (
+        {"in_flight": 0},
+        {"seed": 2**70},
+        {"sampling": {"max_tokens": 0}},
+        {"sampling": {"temperature": -1}},
+    ):
+        (tmp_path / "turn.json").write_text(json.dumps(case | wrong))
+        command = soak("probe", "--turn-file", "turn.json", "--target", server.url, "--only-repeats")
+        assert command.code == 4, (wrong, command.err)
+
+
+def test_a_turn_file_cannot_ask_for_the_key(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """A key of the user's is not sent to a server that only the turn file names."""
+    server = fake("--rates", "none")
+    case = {"schema": "soak.case/1", "name": "x", "messages": [{"role": "user", "content": "a"}], "build": server.url}
+    (tmp_path / "turn.json").write_text(json.dumps(case))
+    arguments = ("probe", "--turn-file", "turn.json", "--only-repeats", "--repeats", "1")
+    assert soak(*arguments, env={"SOAK_API_KEY": "sk-secret"}).code == 2
+    assert soak(*arguments).code == 0

@@ -91,7 +91,7 @@ def arm_of_run(path: Path, name: str) -> ArmCard:
 
 def case_of_file(path: Path) -> Case:
     """Return the case in a turn file; raises `TranscriptError` if it cannot be read or is none."""
-    hint = "a turn file is made by `soak repro`, or holds one soak.case/1: its name and its messages"
+    hint = "a turn file is made by `soak probe --shrink`, or holds one soak.case/1: its name and its messages"
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise TranscriptError(f"{path} is too large", why=f"more than {_MAX_FILE_BYTES} bytes", hint=hint)
@@ -100,10 +100,38 @@ def case_of_file(path: Path) -> Case:
         raise TranscriptError(f"{path} cannot be read", why=error.strerror or str(error), hint=hint) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TranscriptError(f"{path} is no turn file", why=str(error), hint=hint) from error
-    if case.schema != CASE_SCHEMA or not case.messages:
-        why = "it has no messages" if not case.messages else f"its schema is {case.schema[:60]}"
+    why = _wrong(case)
+    if why is not None:
         raise TranscriptError(f"{path} is no turn file", why=why, hint=hint)
     return case
+
+
+_LIMITS: dict[str, tuple[float, float]] = {
+    "temperature": (0, 5),
+    "top_p": (1e-9, 1),
+    "top_k": (-1, 2**31),
+    "min_p": (0, 1),
+    "repetition_penalty": (1e-9, 1e9),
+    "presence_penalty": (-2, 2),
+    "frequency_penalty": (-2, 2),
+    "max_tokens": (1, 2**31),
+    "seed": (0, 2**63 - 1),
+    "logprobs": (0, 20),
+    "in_flight": (1, 4096),
+}
+
+
+def _wrong(case: Case) -> str | None:
+    """Return what makes a case one that cannot be asked, None if nothing does."""
+    if case.schema != CASE_SCHEMA:
+        return f"its schema is {case.schema[:60]}"
+    if not case.messages:
+        return "it has no messages"
+    for name, (least, most) in _LIMITS.items():
+        value = getattr(case if hasattr(case, name) else case.sampling, name)
+        if value is not None and not least <= value <= most:
+            return f"its {name} is not from {least:g} to {most:g}"
+    return None
 
 
 def _case(history: History, manifest: Manifest, record: Record, started: Started, *, source: str) -> Case:
