@@ -25,8 +25,8 @@ class Step:
     """
     Tells a `Report` how one step goes: what it does, that it still goes on (at most twice a second), that it is done.
 
-    What the tools write that do the work is in their log, not here. In a `with` block the end of the block is the end
-    of the step; an exception ends it without a word.
+    What the tools write that do the work is in their log; only the last line of an engine's is told while it starts. In
+    a `with` block the end of the block is the end of the step; an exception ends it without a word.
     """
 
     def __init__(self, name: str, report: Report) -> None:
@@ -47,19 +47,20 @@ class Step:
             self._detail = detail
             self._tell()
 
-    def beat(self) -> None:
-        """Report that the step goes on, if the last report is old enough."""
+    def beat(self, log_line: Callable[[], str] = str) -> None:
+        """Report that the step goes on, with the last line of a log, if the last report is old enough."""
         if self._detail and self.elapsed_s - self._told_at >= LEAST_INTERVAL_S:
-            self._tell()
+            self._tell(log_line=log_line())
 
     def done(self) -> None:
         """Report the end of the step; one that never said anything ends in silence."""
         if self._detail:
             self._tell(ended=True)
 
-    def _tell(self, *, ended: bool = False) -> None:
+    def _tell(self, *, ended: bool = False, log_line: str = "") -> None:
         self._told_at = self.elapsed_s
-        self._report(Progress(step=self.name, detail=self._detail, elapsed_s=self._told_at, ended=ended))
+        detail = f"{self._detail} · its log: {log_line}" if log_line else self._detail
+        self._report(Progress(step=self.name, detail=detail, elapsed_s=self._told_at, ended=ended))
 
     def __enter__(self) -> "Step":
         return self

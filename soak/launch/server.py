@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 
@@ -25,6 +26,7 @@ HEALTH_TIMEOUT_S = 2.0
 TAIL_LINES = 15
 DIAGNOSIS_LINES = 200
 GRACE_S = 10.0
+_LINE_CHARS = 100  # of the log's last line, while the server starts
 
 
 class Death(msgspec.Struct, frozen=True, kw_only=True):
@@ -194,7 +196,7 @@ class _Start:
         while not process.wait(LOOK_EVERY_S):
             if _is_ready(self.port, self.prepared.spec.ready_path):
                 return
-            step.beat()
+            step.beat(partial(_last_line, process))
             if step.elapsed_s > self.ready_within_s:
                 raise _too_late(process, self.ready_within_s)
             if abandon():
@@ -209,6 +211,12 @@ def _say_what_starts(prepared: Prepared, port: int, step: Step) -> None:
     if free is not None and free < spec.needs_memory_bytes:
         short = f"; it needs about {spec.needs_memory_bytes / GIB:.0f} GiB of memory, {free / GIB:.1f} GiB are free"
     step.say(f"{spec.name}: {what} with {spec.served_model or 'its model'} on port {port}{short}")
+
+
+def _last_line(process: Guarded) -> str:
+    """Return the last line of the engine's log, or its beginning: for whoever waits."""
+    tail = process.log_tail(1)
+    return tail[-1][:_LINE_CHARS] if tail else ""
 
 
 def _is_ready(port: int, path: str) -> bool:

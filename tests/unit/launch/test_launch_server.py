@@ -45,11 +45,13 @@ def test_a_started_server_answers_and_says_what_it_is(ready: Prepared, tmp_path:
     assert f"port {server.port}" in (tmp_path / "run" / "engine.log").read_text()
 
 
-def test_a_start_is_one_step_without_the_engines_lines(ready: Prepared, tmp_path: Path) -> None:
-    """What is told of a start names engine, model and port, and ends once; the engine's own lines are in its log."""
+def test_a_start_is_one_step(ready: Prepared, tmp_path: Path) -> None:
+    """What is told of a start names engine, model and port, and ends once, without the engine's own lines."""
     told: list[Progress] = []
     with start(ready, log_path=tmp_path / "engine.log", report=told.append) as server:
-        assert {progress.detail for progress in told} == {f"scripted: script 1 with echo on port {server.port}"}
+        starts = f"scripted: script 1 with echo on port {server.port}"
+        assert {progress.detail.split(" · its log: ")[0] for progress in told} == {starts}
+        assert told[-1].detail == starts, "the last line of the log is for the time of waiting"
     assert [progress.ended for progress in told] == [False] * (len(told) - 1) + [True]
     assert told[-1].elapsed_s > 0
 
@@ -115,9 +117,11 @@ def test_an_impossible_port_is_refused(ready: Prepared, tmp_path: Path, port: in
 
 
 def test_a_server_that_never_answers_is_given_up(cache: Path, tmp_path: Path) -> None:
-    """A server that is not ready in time is stopped, and the error gives its last line."""
+    """A server that is not ready in time is stopped; its last line is shown meanwhile, and the error gives it."""
+    told: list[Progress] = []
     with pytest.raises(LaunchError, match="not ready within") as caught:
-        start(prepare(scripted("silent")), log_path=tmp_path / "engine.log", ready_within_s=3.0)
+        start(prepare(scripted("silent")), log_path=tmp_path / "engine.log", ready_within_s=3.0, report=told.append)
+    assert any("its log: scripted engine, silent" in progress.detail for progress in told)
     assert caught.value.log_tail == (caught.value.log_tail[0],)
     assert "scripted engine, silent" in caught.value.why
 

@@ -3,10 +3,10 @@
 from types import SimpleNamespace
 from typing import Any
 
-from planted.soak_planted.cache import NULL_BLOCK, admit
-from planted.soak_planted.control import Control
-from planted.soak_planted.state import Planted
-from planted.soak_planted.switch import parse
+from soak_planted.cache import NULL_BLOCK, admit
+from soak_planted.control import Control
+from soak_planted.state import Planted
+from soak_planted.switch import parse
 
 BLOCK = 4
 OURS, THEIRS = tuple(range(10)), tuple(range(100, 110))  # two full blocks and a half

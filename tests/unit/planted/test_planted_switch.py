@@ -6,10 +6,10 @@ import re
 from pathlib import Path
 
 import pytest
-from planted import soak_planted
-from planted.soak_planted.control import Control, say
-from planted.soak_planted.switch import FAULTS, Factors, Switch, parse, version_of
+import soak_planted
 from rigs.planting import PLANTED, planted_build
+from soak_planted.control import Control, say
+from soak_planted.switch import FAULTS, Factors, Switch, parse, version_of
 
 from soak.launch import LOCAL, spec_of
 from soak.scenario import load_build
