@@ -12,7 +12,7 @@ from rich.console import Console
 
 from soak.app.probe.benches import Benches, ProbeOrder, open_benches
 from soak.app.probe.caches import CACHE_KINDS, CacheKind, CacheOrder, plan_caches, probe_caches
-from soak.app.probe.cases import arm_of_run, case_of_file, cases_of_run, failing_cases
+from soak.app.probe.cases import arm_of_run, case_of_file, cases_of_run, failing_cases, settings_of_run
 from soak.app.probe.divergence import plan_divergence, probe_divergence
 from soak.app.probe.grid import plan_grid, probe_grid
 from soak.app.probe.repeats import plan_repeats, probe_repeats
@@ -130,6 +130,7 @@ def probe_command(
         model=model,
         api_key=os.environ.get("SOAK_API_KEY") or None,
         tools=cases[0].tool_mode,
+        settings=settings_of_run(run_dir),
     )
     if grid is not None:
         probing = gridding(order, find_grid(grid), cases, repeats)

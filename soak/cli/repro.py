@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from soak.app.probe.benches import ProbeOrder
+from soak.app.probe.cases import settings_of_run
 from soak.app.probe.repro import make_repro, plan_repro
 from soak.app.probe.shrink import ShrinkOrder
 from soak.cli.door import command
@@ -58,6 +59,7 @@ def repro_command(
         model=model,
         api_key=os.environ.get("SOAK_API_KEY") or None,
         tools=cases[0].tool_mode,
+        settings=settings_of_run(run_dir),
     )
     at_once = in_flight or max(case.in_flight for case in cases)
     wanted = ShrinkOrder(repeats=repeats, budget=budget, in_flight=at_once)

@@ -203,3 +203,38 @@ def test_a_turn_file_cannot_ask_for_the_key(soak: Soak, fake: Fakes, tmp_path: P
     arguments = ("probe", "--turn-file", "turn.json", "--only-repeats", "--repeats", "1")
     assert soak(*arguments, env={"SOAK_API_KEY": "sk-secret"}).code == 2
     assert soak(*arguments).code == 0
+
+
+def test_an_interrupted_probe_says_how_to_go_on(soak: Soak, begin: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """SIGINT is exit code 130, with the folder in which the answers so far are kept."""
+    server = fake("--rates", "none", "--first-chunk-s", "0.2")
+    key = a_run(soak, server)
+    command = begin("probe", "run", key, "--only-repeats", "--repeats", "50")
+    kept = list[Path]()
+
+    def answered() -> bool:
+        kept[:] = tmp_path.glob("probes/*/trials.jsonl")
+        return bool(kept) and kept[0].read_bytes().count(b"\n") >= 2
+
+    wait_until(answered, what="two answers")
+    command.signal(signal.SIGINT)
+    command.wait()
+    assert command.code == 130
+    assert f"--into probes/{kept[0].parent.name} goes on" in command.err
+    assert "Traceback" not in command.err
+
+
+def test_what_was_not_answered_is_asked_again(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """Answers that never came, for the server was down, are asked for by the next process; the others are not."""
+    server = fake("--rates", "none")
+    key = a_run(soak, server)
+    arguments = ("probe", "run", key, "--only-repeats", "--repeats", "3", "--into", "probe", "--json")
+    assert soak(*arguments).code == 0
+    trials = tmp_path / "probe" / "trials.jsonl"
+    first, second, third = (json.loads(line) for line in trials.read_text().splitlines())
+    second["observation"] |= {"ending": "unreachable", "content": ""}
+    second["judgement"]["class_" if "class_" in second["judgement"] else "class"] = "error"
+    trials.write_text("".join(json.dumps(one) + "\n" for one in (first, second, third)))
+    again = soak(*arguments)
+    assert again.json["outcomes"][0]["classes"] == {"ok": 3}, again.err
+    assert len(trials.read_text().splitlines()) == 4

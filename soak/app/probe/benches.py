@@ -16,7 +16,7 @@ from soak.errors import RunFolderError, TargetError, UsageError
 from soak.facts import Build, EngineChange, Trial, digest_of
 from soak.facts.scenario import ToolMode
 from soak.launch import altered
-from soak.probe import Allowance, Ask, Asker
+from soak.probe import Allowance, Ask, Asker, spoke
 from soak.store import Journal
 
 WITHOUT_SPECULATION = EngineChange(speculation=False)
@@ -91,7 +91,11 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept:
-    """The trials of a probe: those of earlier processes, and each new one as it ends; a context manager."""
+    """
+    The trials of a probe: those of earlier processes, and each new one as it ends; a context manager.
+
+    What an earlier process was not answered is asked again: its server may have been down.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -105,13 +109,18 @@ class Kept:
             opened.enter_context(self._journal)
             opened.enter_context(self._servers)
             self._open = opened.pop_all()
-        self.trials = {trial.key: trial for trial in self._journal.kept}
+        self.trials = {trial.key: trial for trial in self._journal.kept if spoke(trial)}
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._open.__exit__(kind, error, trace)
+
+    @property
+    def sent(self) -> int:
+        """How many requests were sent, in all processes, and came to an end."""
+        return len(self._journal.kept)
 
     def served(self, bench: str, build: Build) -> None:
         """Note what a bench is; raises `RunFolderError` if it is another server than the one that answered before."""
@@ -139,7 +148,7 @@ class Benches:
         self._kept = kept
         self.audience = audience
         self.allowance = Allowance(order.max_requests)
-        self.allowance.used = len(kept.trials)
+        self.allowance.used = kept.sent
 
     def kept(self, change: EngineChange, ask: Ask) -> tuple[Trial, ...] | None:
         """Return the trials of `ask` on a server in this state, if all of them are kept: then none is needed for it."""

@@ -9,6 +9,7 @@ import msgspec
 
 from soak.app.showing import find_turn, list_turns
 from soak.check import scenario_of
+from soak.classify import DEFAULTS, Settings
 from soak.errors import TranscriptError, UsageError
 from soak.facts import CASE_SCHEMA, ArmCard, Capabilities, Case, Change, Manifest, Record, Started, TurnClass, digest_of
 from soak.plan import salt_for
@@ -87,6 +88,11 @@ def arm_of_run(path: Path, name: str) -> ArmCard:
     with folder.history() as history:
         arm = find_turn(history, name).arm
     return next(card for card in folder.manifest.arms if card.name == arm)
+
+
+def settings_of_run(path: Path | None) -> Settings:
+    """Return the classifiers' settings that a run was judged with, so that answers asked anew are judged alike."""
+    return DEFAULTS if path is None else DEFAULTS.override(dict(scenario_of(RunFolder.open(path).manifest).classify))
 
 
 def case_of_file(path: Path) -> Case:
