@@ -121,6 +121,9 @@ def probe_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> int:
     """Ask one turn again: why it broke, and what it needs to fail. Every answer is kept and never asked twice."""
+    _one_kind(
+        {"--grid": grid, "--cache": cache, "--diverge": diverge, "--shrink": shrink, "--only-repeats": only_repeats}
+    )
     cases = cases_given(run_dir, turns or [], turn_file or [], failing)
     order = ProbeOrder(
         target=target_of(target, run_dir, cases[0]),
@@ -147,6 +150,15 @@ def probe_command(
         else:
             probing = _repeats(case, many) if only_repeats else _triage(case, many, order)
     return carried_out(probing, order, cases, only_plan=plan, as_json=as_json)
+
+
+def _one_kind(asked: dict[str, object]) -> None:
+    """Raise `UsageError` where several kinds of probe are asked for: each says by itself what it will send."""
+    given = [name for name, value in asked.items() if value not in (None, False)]
+    if len(given) > 1:
+        raise UsageError(
+            f"{' and '.join(given)} are different probes", why="one is carried out at a time", hint="give one of them"
+        )
 
 
 def _only(cases: tuple[Case, ...]) -> Case:
@@ -240,7 +252,8 @@ def found_by(probing: Probing, planned: ProbePlan, order: ProbeOrder, cases: Seq
         with open_benches(order, steps) as benches:
             return probing.act(benches)
     except (KeyboardInterrupt, SoakError):
-        if (order.folder / "trials.jsonl").exists():
+        trials = order.folder / "trials.jsonl"
+        if trials.is_file() and trials.stat().st_size:
             say(f"what was answered is kept: the same command with --into {printable(str(order.folder))} goes on")
         raise
     finally:

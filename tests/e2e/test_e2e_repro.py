@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fakes import Ask, FakeServer, Script, make
+from fakes import Ask, FakeServer, Script, make, status
 from rigs.cli import Command, environment
 from rigs.replaying import until
 
@@ -123,3 +123,18 @@ async def test_what_does_not_fail_makes_no_bundle(begin: Begin, tmp_path: Path) 
         assert not (tmp_path / "none.zip").exists()
         command = await ended(begin(*arguments, "-o", "absent/none.zip"))
         assert command.code == 2
+
+
+async def test_what_a_smaller_form_is_refused_for_is_not_kept(begin: Begin, tmp_path: Path) -> None:
+    """A server that refuses short conversations leaves the long one that fails, not a short one that is an error."""
+
+    def picky(ask: Ask) -> Script:
+        return status(400, "roles must alternate") if 1 < len(ask.body["messages"]) < 20 else poisoned(ask)
+
+    async with FakeServer(picky) as server:
+        turn(tmp_path)
+        arguments = ("probe", "--turn-file", "turn.json", "--target", server.url, "--shrink", "--budget", "120")
+        command = await ended(begin(*arguments, "--json"))
+        assert command.code == 0, command.err
+        assert command.json["failure"] == "garbage_loop"
+        assert command.json["after"]["messages"] >= 20
