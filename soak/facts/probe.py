@@ -7,9 +7,9 @@ from soak.facts.finding import TurnClass
 
 class ProbePlan(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What a probe will do at most: `requests` in all, of at most `output_tokens` tokens together; `kept` of them are
-    answered already. `servers` are the states that are started or asked, in order; `untried` what cannot be tried, and
-    why.
+    What a probe will do at most: `requests` in all, of at most `output_tokens` tokens together, attempts after which
+    nothing came and questions of what a server is not counted; `kept` of them are answered already. `servers` are the
+    states that are started or asked, in order; `untried` what cannot be tried, and why.
     """
 
     schema: str = "soak.probe-plan/1"

@@ -25,6 +25,9 @@ def terminal_probe_plan(plan: ProbePlan) -> str:
     size = f"at most {count(plan.requests)} requests{kept}, {count(plan.output_tokens)} output tokens"
     lines = [f"probe {plan.probe} of {one_line(plan.case, 100)}: {size}"]
     lines += [f"  on {one_line(server, 160)}" for server in plan.servers]
+    lines.append(
+        "  besides: what each server is asked of itself, and a request that met no answer is sent up to 4 times"
+    )
     return "\n".join([*lines, *(f"  not tried: {one_line(text, 300)}" for text in plan.untried)])
 
 
