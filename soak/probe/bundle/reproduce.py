@@ -5,7 +5,7 @@ Ask a server what is in bodies.jsonl, class each answer, and hold the count agai
     python reproduce.py URL [--repeats K] [--in-flight N] [--model NAME] [--api-key-env VARIABLE] [--answers FILE]
 
 URL is the server's base, such as http://localhost:8000 (with or without /v1). Needs Python 3.9 or newer and nothing
-else. Exit code: 0 the failure came about as often as expected, 1 it did not, 2 wrong usage, 5 no server.
+else. Exit code: 0 the failure came about as often as expected, 1 it did not, 2 wrong usage, 5 no server or no answer.
 """
 
 from __future__ import annotations
@@ -304,6 +304,11 @@ def report(options: argparse.Namespace, expected: dict[str, Any], classes: list[
     if expected["checker_agrees"] < expected["checked"]:
         agreed = f"{expected['checker_agrees']} of {expected['checked']}"
         print(f"this script's plain checker agrees with soak on {agreed} stored answers; to be sure: soak classify")
+    errors = classes.count("error")
+    if failure != "error" and errors:
+        print(f"{errors} of {len(classes)} answers were errors, which show neither the failure nor its absence")
+        if errors == len(classes):
+            return 5
     return 0 if low <= failed and failed > 0 else 1
 
 

@@ -1,5 +1,6 @@
 """The bundle's own script: what it promises, and what a lying server can do to it."""
 
+import argparse
 import io
 import json
 import runpy
@@ -92,3 +93,13 @@ def test_lone_surrogates_are_read_and_written() -> None:
     answer = read(b'data: {"choices":[{"delta":{"content":"\\ud800"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n')
     assert json.loads(json.dumps(answer))["content"] == "\ud800"
     assert NAMES["class_of"](answer, {"short_chars": 0, "early_texts": []}) == "ok"
+
+
+def test_errors_are_no_absence(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where every request was refused the exit code is 5, not that of a failure that is gone."""
+    expected = {"failure": "garbage_loop", "low": 2, "high": 9, "repeats": 3, "checker_agrees": 3, "checked": 3}
+    options = argparse.Namespace(repeats=3)
+    assert NAMES["report"](options, expected, ["error"] * 3) == 5
+    assert "neither the failure nor its absence" in capsys.readouterr().out
+    assert NAMES["report"](options, expected, ["error", "ok", "ok"]) == 1
+    assert NAMES["report"](options, expected, ["garbage_loop", "garbage_loop", "ok"]) == 0
