@@ -7,11 +7,12 @@ from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+from soak import __version__
 from soak.app.comparing import Compared, StoredArm, arms_of, baseline_first, compare_arms
 from soak.app.judging import engine_turns_of
 from soak.check import TurnFact
 from soak.errors import UsageError
-from soak.facts import EngineTurn, TurnKey
+from soak.facts import EngineTurn, LosslessFound, TurnKey
 from soak.report import ReportArm, ReportTurn
 from soak.shelves import install_command
 from soak.store import RunFolder
@@ -65,6 +66,15 @@ def runs_page(paths: Sequence[Path]) -> str:
     summaries = list({arm.run: arm.summary for arm in arms}.values())
     with _with_turns([(_short_name(place, len(arms)), arm) for place, arm in enumerate(arms)]) as named:
         page: str = tools.runs_page(summaries, named)
+    return page
+
+
+def lossless_page(found: LosslessFound) -> str:
+    """Return the HTML page of a losslessness probe; raises `UsageError` without the extra `report`."""
+    page_tools()
+    from soak.report import lossless_page as pages
+
+    page: str = pages.lossless_page(found, __version__)
     return page
 
 

@@ -20,6 +20,22 @@ from soak.app.probe.shrink import ShrinkOrder, plan_shrink, probe_shrink
 from soak.app.probe.triage import plan_triage, probe_triage
 from soak.app.sides import DEFAULT_ARM, ArmSpec, arm_spec
 from soak.cli.door import command, out, say, terminal
+from soak.cli.lossless import (
+    EXIT,
+    ArmOption,
+    ChunkOption,
+    ControlOption,
+    DefaultsOption,
+    DeviceOption,
+    HtmlOption,
+    LosslessOption,
+    PrecisionOption,
+    ReferenceOption,
+    Testing,
+    Told,
+    order_of,
+    turns_of,
+)
 from soak.cli.steps import StepView
 from soak.errors import SoakError, UsageError
 from soak.facts import Case, Grid, ProbePlan, encode
@@ -29,6 +45,7 @@ from soak.report import (
     terminal_diagnosis,
     terminal_divergence,
     terminal_grid,
+    terminal_lossless,
     terminal_probe_plan,
     terminal_repeats,
     terminal_shrink,
@@ -51,6 +68,69 @@ class Probing:
     exit_code: Callable[[Any], int] = lambda _: 0
 
 
+TurnsArgument = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="TURN", help="Its key, as `soak show RUN` lists it."),
+]
+TurnFilesOption = Annotated[
+    list[Path] | None,
+    typer.Option("--turn-file", metavar="FILE", help="A turn file, in place of RUN and TURN."),
+]
+TargetOption = Annotated[
+    str | None,
+    typer.Option(help="URL or build to ask; default: what the turn was asked on, or SOAK_TARGET."),
+]
+PlainOption = Annotated[
+    str | None,
+    typer.Option(help="URL or build of the same model without speculation, where soak does not start the target."),
+]
+RepeatsOption = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        max=10_000,
+        help="How often each question is asked; default: 10, --grid: what its file says, --lossless: RUN's answers.",
+    ),
+]
+IntoOption = Annotated[
+    Path | None,
+    typer.Option("--into", metavar="DIR", help="Where answers are kept; the same folder again goes on with it."),
+]
+OnlyRepeatsOption = Annotated[
+    bool, typer.Option("--only-repeats", help="Only ask it again as it was, and say how often it fails.")
+]
+CacheOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="KINDS", help="Does the prefix cache change the answer? salted, aba, reprobe (comma), or all."
+    ),
+]
+PrefixesOption = Annotated[
+    int, typer.Option(min=1, max=1000, help="With --cache: beginnings of the conversation that are probed.")
+]
+InFlightOption = Annotated[
+    int, typer.Option(min=1, max=4096, help="With --cache, --lossless: requests of the load at once.")
+]
+GridOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE|default",
+        help="Ask in every combination of settings and say which the fault needs; default: speculation, prefix"
+        " cache, temperature.",
+    ),
+]
+FailingOption = Annotated[
+    int | None,
+    typer.Option("--failing", min=1, max=100, help="With --grid, --diverge: this many of the run's failing turns."),
+]
+DivergeOption = Annotated[
+    bool, typer.Option("--diverge", help="Where do greedy answers with and without speculation first part?")
+]
+ShrinkOption = Annotated[
+    bool, typer.Option("--shrink", help="Find the smallest conversation that still fails as often.")
+]
+
+
 def register(app: typer.Typer) -> None:
     """Add the command of this module."""
     app.command("probe", epilog="Example: soak probe runs/mine smoke-1:2:0 --repeats 20")(command(probe_command))
@@ -58,73 +138,50 @@ def register(app: typer.Typer) -> None:
 
 def probe_command(
     run_dir: Annotated[Path | None, typer.Argument(metavar="RUN", help="The run folder the turn is in.")] = None,
-    turns: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="TURN", help="Its key, as `soak show RUN` lists it; several for --grid and --diverge."),
-    ] = None,
-    turn_file: Annotated[
-        list[Path] | None,
-        typer.Option("--turn-file", metavar="FILE", help="A turn file, in place of RUN and TURN."),
-    ] = None,
-    target: Annotated[
-        str | None,
-        typer.Option(help="URL or build to ask; default: what the turn was asked on, or SOAK_TARGET."),
-    ] = None,
-    plain: Annotated[
-        str | None,
-        typer.Option(help="URL or build of the same model without speculation, where soak does not start the target."),
-    ] = None,
+    turns: TurnsArgument = None,
+    turn_file: TurnFilesOption = None,
+    target: TargetOption = None,
+    plain: PlainOption = None,
     model: Annotated[str | None, typer.Option(help="Model name; default: the only one the server lists.")] = None,
-    repeats: Annotated[
-        int | None,
-        typer.Option(
-            min=1, max=10_000, help="How often each question is asked; default 10, with --grid what its file says."
-        ),
-    ] = None,
-    grid: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE|default",
-            help="Ask in every combination of settings and say which the fault needs; default: speculation, prefix"
-            " cache, temperature.",
-        ),
-    ] = None,
-    failing: Annotated[
-        int | None, typer.Option("--failing", min=1, max=100, help="With --grid: this many of the run's failing turns.")
-    ] = None,
+    repeats: RepeatsOption = None,
+    grid: GridOption = None,
+    failing: FailingOption = None,
     max_requests: Annotated[int, typer.Option(min=1, help="Never send more than this.")] = MAX_REQUESTS,
-    into: Annotated[
-        Path | None,
-        typer.Option("--into", metavar="DIR", help="Where answers are kept; the same folder again goes on with it."),
-    ] = None,
-    only_repeats: Annotated[
-        bool, typer.Option("--only-repeats", help="Only ask it again as it was, and say how often it fails.")
-    ] = False,
-    cache: Annotated[
-        str | None,
-        typer.Option(
-            metavar="KINDS", help="Does the prefix cache change the answer? salted, aba, reprobe (comma), or all."
-        ),
-    ] = None,
-    prefixes: Annotated[
-        int, typer.Option(min=1, max=1000, help="With --cache: beginnings of the conversation that are probed.")
-    ] = 6,
-    in_flight: Annotated[int, typer.Option(min=1, max=4096, help="With --cache: requests of the load at once.")] = 8,
-    diverge: Annotated[
-        bool, typer.Option("--diverge", help="Where do greedy answers with and without speculation first part?")
-    ] = False,
-    shrink: Annotated[
-        bool, typer.Option("--shrink", help="Find the smallest conversation that still fails as often.")
-    ] = False,
+    into: IntoOption = None,
+    only_repeats: OnlyRepeatsOption = False,
+    cache: CacheOption = None,
+    prefixes: PrefixesOption = 6,
+    in_flight: InFlightOption = 8,
+    diverge: DivergeOption = False,
+    shrink: ShrinkOption = False,
     budget: Annotated[int, typer.Option(min=1, help="With --shrink: requests that all steps may take.")] = 400,
+    lossless: LosslessOption = False,
+    control: ControlOption = 0,
+    arm: ArmOption = None,
+    generation_config: DefaultsOption = None,
+    reference: ReferenceOption = None,
+    precision: PrecisionOption = "float32",
+    device: DeviceOption = "cpu",
+    chunk: ChunkOption = 512,
+    html: HtmlOption = None,
     plan: Annotated[bool, typer.Option("--plan", help="Say what would be sent, and send nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> int:
     """Ask one turn again: why it broke, and what it needs to fail. Every answer is kept and never asked twice."""
     _one_kind(
-        {"--grid": grid, "--cache": cache, "--diverge": diverge, "--shrink": shrink, "--only-repeats": only_repeats}
+        {
+            "--grid": grid,
+            "--cache": cache,
+            "--diverge": diverge,
+            "--shrink": shrink,
+            "--only-repeats": only_repeats,
+            "--lossless": lossless,
+        }
     )
-    cases = cases_given(run_dir, turns or [], turn_file or [], failing)
+    meant = (run_dir, turns or [], turn_file or [])
+    if grid is None and not (diverge or lossless):
+        _refuse_several(meant)
+    cases = turns_of(*meant, arm) if lossless else cases_given(*meant, failing)
     order = ProbeOrder(
         target=target_of(target, run_dir, cases[0]),
         plain=arm_spec("plain", plain) if plain else None,
@@ -135,7 +192,19 @@ def probe_command(
         tools=cases[0].tool_mode,
         settings=settings_of_run(run_dir),
     )
-    if grid is not None:
+    if lossless:
+        told = Told(
+            repeats=repeats or 0,
+            control=control,
+            in_flight=in_flight,
+            generation_config=generation_config,
+            reference=reference,
+            precision=precision,
+            device=device,
+            chunk=chunk,
+        )
+        probing = _testing(cases, order, told, html)
+    elif grid is not None:
         probing = gridding(order, find_grid(grid), cases, repeats)
     elif diverge:
         probing = _diverging(cases, order)
@@ -161,13 +230,22 @@ def _one_kind(asked: dict[str, object]) -> None:
         )
 
 
+def _refuse_several(meant: tuple[Path | None, list[str], list[Path]]) -> None:
+    if len(meant[1]) + len(meant[2]) > 1:
+        raise _several()
+
+
+def _several() -> UsageError:
+    return UsageError(
+        "several turns were named",
+        why="one turn is asked again at a time",
+        hint="--grid default, --diverge and --lossless take several",
+    )
+
+
 def _only(cases: tuple[Case, ...]) -> Case:
     if len(cases) > 1:
-        raise UsageError(
-            f"{len(cases)} turns were given",
-            why="one turn is asked again at a time",
-            hint="give one, or use --grid default or --diverge, which take several",
-        )
+        raise _several()
     return cases[0]
 
 
@@ -184,6 +262,17 @@ def _shrinking(cases: Sequence[Case], order: ShrinkOrder, folder: Path) -> Probi
         plan=lambda: plan_shrink(cases, order),
         act=lambda benches: probe_shrink(cases, order, benches, folder),
         show=terminal_shrink,
+    )
+
+
+def _testing(cases: Sequence[Case], order: ProbeOrder, told: Told, html: Path | None) -> Probing:
+    testing = Testing(cases=cases, order=order, wanted=order_of(told, order.target), html=html)
+    testing.check()
+    return Probing(
+        plan=testing.plan,
+        act=testing.act,
+        show=terminal_lossless,
+        exit_code=lambda found: EXIT[found.result.result],
     )
 
 

@@ -16,7 +16,7 @@ from soak.client.passage import BrokenReplyError, NoReplyError, Passage, Reply
 from soak.client.paths import open_client
 from soak.client.refusal import context_limit_of
 from soak.client.request import Exchange, Request
-from soak.client.scoring import Row, next_law, prompt_ids, scores
+from soak.client.scoring import Row, next_law, prompt_ids, scores, token_text, vocabulary_of
 from soak.client.scrub import Scrub
 from soak.client.target import Secret, Target
 from soak.client.wire import WireClient
@@ -47,4 +47,6 @@ __all__ = [
     "refusal_words",
     "scores",
     "survey",
+    "token_text",
+    "vocabulary_of",
 ]

@@ -120,13 +120,19 @@ class Desk:
         """Ask one of the API's doors."""
         return await self._ask("GET", self.target.api_url + path)
 
-    async def post(self, path: str, value: dict[str, Any]) -> Reply:
+    async def post(self, path: str, value: dict[str, Any], limit_s: float = ASK_S) -> Reply:
         """Ask one of the engine's own doors, with a JSON body."""
-        return await self._ask("POST", self.target.base_url + path, value)
+        return await self._ask("POST", self.target.base_url + path, value, limit_s)
 
-    async def post_api(self, path: str, value: dict[str, Any], limit_s: float = FIRST_ANSWER_S) -> Reply:
+    async def post_api(
+        self,
+        path: str,
+        value: dict[str, Any],
+        limit_s: float = FIRST_ANSWER_S,
+        limit_bytes: int = _REPLY_LIMIT_BYTES,
+    ) -> Reply:
         """Ask one of the API's doors, with a JSON body; a first answer may take long on a cold engine."""
-        return await self._ask("POST", self.target.api_url + path, value, limit_s)
+        return await self._ask("POST", self.target.api_url + path, value, limit_s, limit_bytes)
 
     async def ask(self, body: dict[str, Any]) -> ChatCompletion | NoAnswer:
         """
@@ -147,14 +153,21 @@ class Desk:
             why = excerpt(self.target.scrub(str(error) or type(error).__name__))
             return NoAnswer(status=error.status_code if isinstance(error, openai.APIStatusError) else None, why=why)
 
-    async def _ask(self, method: str, url: str, value: Any = None, limit_s: float = ASK_S) -> Reply:
+    async def _ask(
+        self,
+        method: str,
+        url: str,
+        value: Any = None,
+        limit_s: float = ASK_S,
+        limit_bytes: int = _REPLY_LIMIT_BYTES,
+    ) -> Reply:
         assert self._session is not None, "used outside its `async with`"
         options: dict[str, Any] = {"allow_redirects": False, "timeout": aiohttp.ClientTimeout(total=limit_s)}
         if value is not None:
             options.update(data=encode_body(value), headers={"content-type": "application/json"})
         try:
             async with self._session.request(method, url, **options) as response:
-                body = await _bounded(response)
+                body = await _bounded(response, limit_bytes)
                 headers = {name.lower(): text for name, text in response.headers.items()}
                 return Reply(status=response.status, headers=headers, body=body)
         except TimeoutError:
@@ -173,10 +186,10 @@ def _words_of(error: Exception) -> str:
     return os.strerror(number) if number > 0 else cause.strerror or str(cause)
 
 
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+async def _bounded(response: aiohttp.ClientResponse, limit_bytes: int) -> bytes:
     parts: list[bytes] = []
     size = 0
-    while size < _REPLY_LIMIT_BYTES and (data := await response.content.readany()):
+    while size < limit_bytes and (data := await response.content.readany()):
         parts.append(data)
         size += len(data)
     if not response.content.at_eof():

@@ -106,6 +106,7 @@ from soak.facts.lossless import (
     LosslessToken,
     LosslessVerdict,
 )
+from soak.facts.lossless_probe import LosslessFound, ScoringCost, TokenText
 from soak.facts.manifest import ArmCard, ArmOrder, CorpusCard, Manifest, ShapesCard
 from soak.facts.nearness import Apart, CacheFound, CacheProbe
 from soak.facts.observation import Attempt, Drafted, Ending, Logprob, Observation, ObservationOutline, Usage
@@ -280,6 +281,7 @@ __all__ = [
     "Logprob",
     "LoopSeen",
     "LosslessBounds",
+    "LosslessFound",
     "LosslessOnset",
     "LosslessResult",
     "LosslessTest",
@@ -318,6 +320,7 @@ __all__ = [
     "SamplingLaw",
     "Sandbox",
     "Scenario",
+    "ScoringCost",
     "SeenInTurn",
     "ShapesCard",
     "ShrinkFound",
@@ -341,6 +344,7 @@ __all__ = [
     "Threshold",
     "Thresholds",
     "TokenCounts",
+    "TokenText",
     "ToolCall",
     "ToolCallDelta",
     "Trend",

@@ -10,6 +10,7 @@ when we are gone. Read `recipe.py` (what a build file means), `prepare.py`, then
 from soak.launch.altered import altered
 from soak.launch.between import commits_between, releases_between
 from soak.launch.cache import CacheState, cache_home
+from soak.launch.checkpoint import checkpoint_of, read_defaults, sampling_defaults
 from soak.launch.contents import CacheEntry, cache_contents
 from soak.launch.local import LOCAL, LOCAL_NAME
 from soak.launch.machine import Place, cores
@@ -39,12 +40,15 @@ __all__ = [
     "altered",
     "cache_contents",
     "cache_home",
+    "checkpoint_of",
     "commits_between",
     "cores",
     "graphics_cards",
     "pin",
     "prepare",
+    "read_defaults",
     "releases_between",
+    "sampling_defaults",
     "spec_of",
     "start",
     "state_of_cache",

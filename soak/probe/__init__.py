@@ -3,7 +3,8 @@ One turn, asked again and again: what makes it fail, and what does not.
 
 May touch: the target's API through `client`, judging through `classify`, intervals through `stats`, and a journal it is
 handed. It starts no server and writes no file itself: `app.probe` opens benches (servers, each in one state) and
-journals for it. Modules that decide (what to ask next, what the answers mean) are pure; `asking.py` alone sends.
+journals for it. Modules that decide (what to ask next, what the answers mean) are pure; `asking.py` and `rescoring.py`
+alone send.
 """
 
 from soak.probe.allowance import Allowance
@@ -42,6 +43,16 @@ from soak.probe.nearness import apart
 from soak.probe.outcomes import answer_of, answered, outcomes_of, spoke
 from soak.probe.parting import divergence_found, parting_of
 from soak.probe.question import body_of, seed_of
+from soak.probe.rescoring import (
+    NUMBER_FORMATS,
+    UNKNOWN_VOCABULARY,
+    NumberFormat,
+    Referee,
+    ServerReferee,
+    output_of,
+    rescored,
+)
+from soak.probe.sampled import NEUTRAL, Sampled, key_of, law_of_body, left_out, pinned, sampled_of
 from soak.probe.shrinking import STEP_ROUNDS, Form, groups_of, rate_test_for, smaller
 
 __all__ = [
@@ -49,18 +60,25 @@ __all__ = [
     "AS_ASKED",
     "FIRST_REPEAT",
     "GREEDY",
+    "NEUTRAL",
     "NO_CACHE",
     "NO_SPECULATION",
+    "NUMBER_FORMATS",
     "RESTARTED",
     "SALTED",
     "STEP_ROUNDS",
+    "UNKNOWN_VOCABULARY",
     "Allowance",
     "Ask",
     "Asker",
     "Cell",
     "Form",
     "Keep",
+    "NumberFormat",
+    "Referee",
+    "Sampled",
     "Seen",
+    "ServerReferee",
     "answer_of",
     "answered",
     "apart",
@@ -80,17 +98,24 @@ __all__ = [
     "groups_of",
     "identical_of",
     "impossible",
+    "key_of",
     "law_of",
+    "law_of_body",
+    "left_out",
     "onset_of",
     "outcomes_of",
+    "output_of",
     "parting_of",
+    "pinned",
     "places_of",
     "prefixes_of",
     "probe_of",
     "probing",
     "promise_of",
     "rate_test_for",
+    "rescored",
     "reshaped",
+    "sampled_of",
     "seed_of",
     "smaller",
     "spoke",

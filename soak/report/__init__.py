@@ -14,6 +14,7 @@ from soak.report.corpora import terminal_corpora, terminal_corpus, terminal_epis
 from soak.report.escape import escape_markdown, escape_terminal, printable
 from soak.report.grid import terminal_grid
 from soak.report.junit import junit_comparison
+from soak.report.lossless import terminal_lossless
 from soak.report.plan import terminal_plan
 from soak.report.probe import (
     outcomes_table,
@@ -48,6 +49,7 @@ __all__ = [
     "terminal_episode",
     "terminal_grid",
     "terminal_import",
+    "terminal_lossless",
     "terminal_plan",
     "terminal_probe_plan",
     "terminal_repeats",

@@ -58,6 +58,11 @@ class Figure:
     caption: str = ""
 
 
+def figure(title: str, svg: str | None, caption: str = "") -> list[Figure]:
+    """Return a plot of our own making as a figure; none of none."""
+    return [] if svg is None else [Figure(title=title, svg=Markup(svg), caption=caption)]
+
+
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """Cells under a header."""
@@ -140,7 +145,18 @@ def runs_page(summaries: Sequence[Summary], arms: Sequence[ReportArm]) -> str:
     return _page("soak: a report", verdicts, sections, arms)
 
 
-def _page(title: str, verdicts: Sequence[Verdict], sections: Iterable[Section], arms: Sequence[ReportArm]) -> str:
+def page_without_arms(title: str, verdicts: Sequence[Verdict], sections: Iterable[Section], soak_version: str) -> str:
+    """Return a page of verdicts and sections alone, for what is not a run's."""
+    return _page(title, verdicts, sections, (), soak_version)
+
+
+def _page(
+    title: str,
+    verdicts: Sequence[Verdict],
+    sections: Iterable[Section],
+    arms: Sequence[ReportArm],
+    soak_version: str = "",
+) -> str:
     style, script = (_own(name) for name in ("page.css", "page.js"))
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return (
@@ -156,7 +172,7 @@ def _page(title: str, verdicts: Sequence[Verdict], sections: Iterable[Section], 
             style=Markup(style),
             script=Markup(script),
             script_hash=f"sha256-{digest}",
-            versions=", ".join(dict.fromkeys(arm.manifest.soak_version for arm in arms)),
+            versions=", ".join(dict.fromkeys(arm.manifest.soak_version for arm in arms)) or soak_version,
         )
     )
 
@@ -184,10 +200,6 @@ def _finalize(value: Any) -> Any:
     return escape_terminal(shorten(value, _VALUE_MAX), keep_lines=True)
 
 
-def _figure(title: str, svg: str | None, caption: str = "") -> list[Figure]:
-    return [] if svg is None else [Figure(title=title, svg=Markup(svg), caption=caption)]
-
-
 # -- a comparison --------------------------------------------------------------------------------------------------
 
 
@@ -204,7 +216,7 @@ def _compared_counts(comparison: Comparison) -> Section:
         ],
         tables=[Table(header=CLASS_HEADER, rows=rows)],
         figures=[
-            *_figure("Rate of each class", plot, "Each arm by itself, turns taken as independent."),
+            *figure("Rate of each class", plot, "Each arm by itself, turns taken as independent."),
             *_evidence_figure(comparison),
         ],
     )
@@ -218,7 +230,7 @@ def _evidence_figure(comparison: Comparison) -> list[Figure]:
     }
     bar = max((evidence.bar for evidence in found.values()), default=0.0)
     plot = plots.evidence_plot({name: evidence.path for name, evidence in found.items()}, bar) if bar > 0 else None
-    return _figure(
+    return figure(
         "Evidence that the arms differ, pair by pair",
         plot,
         "It may be looked at after every pair. Below 1 it speaks for “alike”; at the dashed line it decides.",
@@ -235,8 +247,8 @@ def _compared_time(comparison: Comparison, arms: Sequence[ReportArm]) -> Section
         lines=clock_lines(comparison),
         figures=[
             *_time_figure(arms),
-            *_figure("The change, by the worse class of the pair", changes),
-            *_figure("The change, by what took longer or shorter", parts),
+            *figure("The change, by the worse class of the pair", changes),
+            *figure("The change, by what took longer or shorter", parts),
         ],
     )
 
@@ -256,7 +268,7 @@ def _compared_latency(comparison: Comparison, arms: Sequence[ReportArm]) -> Sect
         title="Latency",
         anchor="latency",
         tables=[Table(header=LATENCY_HEADER, rows=latency_rows(comparison))],
-        figures=_figure("Quantiles with 95 % intervals", plots.latency_plot(("baseline", "candidate"), rows)),
+        figures=figure("Quantiles with 95 % intervals", plots.latency_plot(("baseline", "candidate"), rows)),
     )
 
 
@@ -271,7 +283,7 @@ def _survival_figures(comparison: Comparison) -> list[Figure]:
         curves = (one.baseline.curve, one.candidate.curve)
         plot = plots.survival_plot(("baseline", "candidate"), curves, _SURVIVAL[one.unit])
         caption = f"Log-rank p {decimal(one.p_log_rank)}; by episodes {decimal(one.p_value)}. A picture, not the test."
-        figures += _figure(f"Conversations without a failure, by {_SURVIVAL[one.unit]}", plot, caption)
+        figures += figure(f"Conversations without a failure, by {_SURVIVAL[one.unit]}", plot, caption)
     return figures
 
 
@@ -294,7 +306,7 @@ def _run_counts(arms: Sequence[ReportArm]) -> Section:
         anchor="failures",
         lines=[line for arm in arms for line in _invalid(arm)],
         tables=[Table(header=header, rows=rows)],
-        figures=_figure("Rate of each class", plot, "Turns taken as independent."),
+        figures=figure("Rate of each class", plot, "Turns taken as independent."),
     )
 
 
@@ -322,7 +334,7 @@ def _counted(summary: ArmSummary, name: str) -> tuple[str, str, str]:
 
 def _time_figure(arms: Sequence[ReportArm]) -> list[Figure]:
     plot = plots.time_plot([arm.name for arm in arms], [arm.summary.busy_s for arm in arms])
-    return _figure("Turn time by class", plot, "All finished turns; turns overlap, so it may exceed the time passed.")
+    return figure("Turn time by class", plot, "All finished turns; turns overlap, so it may exceed the time passed.")
 
 
 def _run_time(arms: Sequence[ReportArm]) -> Section:
@@ -350,7 +362,7 @@ def _run_latency(arms: Sequence[ReportArm]) -> Section:
         ]
     plot = plots.latency_plot([arm.name for arm in arms], points)
     tables = [Table(header=["latency", *_QUANTILES], rows=rows)] if plot else []
-    return Section(title="Latency", anchor="latency", tables=tables, figures=_figure("Quantiles", plot))
+    return Section(title="Latency", anchor="latency", tables=tables, figures=figure("Quantiles", plot))
 
 
 def _engine(arms: Sequence[ReportArm]) -> Section:
@@ -374,5 +386,5 @@ def _places(arms: Sequence[ReportArm], found: Sequence[bands.Banded], more: Sequ
     names = [arm.name for arm in arms]
     figures: list[Figure] = []
     for one in found:
-        figures += _figure(one.title, plots.bands_plot(names, one.labels, one.points, one.along), one.caption)
+        figures += figure(one.title, plots.bands_plot(names, one.labels, one.points, one.along), one.caption)
     return Section(title="Where and when turns failed", anchor="places", figures=[*figures, *more])

@@ -114,6 +114,22 @@ def evidence_plot(paths: Mapping[str, Sequence[tuple[int, float]]], bar: float) 
     return _finished(figure, axes, legend=True)
 
 
+def processes_plot(paths: Mapping[str, Sequence[tuple[int, float]]], bar: float) -> str | None:
+    """Return e-processes over the tokens seen, in powers of ten, with the bar at which they alarm."""
+    shown = {name: path for name, path in paths.items() if len(path) > 1}
+    if not shown:
+        return None
+    figure, axes = _canvas(2.7)
+    for place, (name, path) in enumerate(shown.items()):
+        values = [max(value, -2 * bar) for _, value in path]
+        axes.plot([at for at, _ in path], values, color=_ARMS[place % _MAX_ARMS], linewidth=1.6, label=name)
+    axes.axhline(bar, color=_BAR, linestyle="--", linewidth=1.2, label=f"alarms at 10^{bar:g}")
+    axes.axhline(0, color=_FAINT, linewidth=0.8)
+    axes.set_xlabel("tokens tested so far")
+    axes.set_ylabel("log10 of the evidence")
+    return _finished(figure, axes, legend=True)
+
+
 def time_plot(arms: Sequence[str], seconds: Sequence[Mapping[str, float]]) -> str | None:
     """Return each arm's turn time, stacked by class."""
     longest = max((sum(times.values()) for times in seconds), default=0.0)

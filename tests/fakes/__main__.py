@@ -11,6 +11,7 @@ from fakes.answers import Style
 from fakes.canaries import Leaking
 from fakes.engine import FakeEngine
 from fakes.following import WAYS, Following, lines_of, mixed_ways
+from fakes.law import Law
 from fakes.needing import needing
 from fakes.policy import DEFAULT_RATES, Policy, pre_encoded, seeded_policy
 from fakes.server import FakeServer, Mind
@@ -51,6 +52,7 @@ def parse() -> argparse.Namespace:
         parser.add_argument(f"--{how}", default="", help=f"with --tasks: ids of tasks, comma between; see {how}")
     parser.add_argument("--burst", type=int, help="answer everything with this many ready-made chunks")
     parser.add_argument("--follow", type=Path, help="a corpus folder whose recorded answers are given, for live replay")
+    parser.add_argument("--corrupt", type=float, help="answer from a known law (fakes.law), this share of tokens wrong")
     parser.add_argument("--ways", default="follow", help="how: one of `fakes.following.WAYS`, or `mixed`")
     parser.add_argument("--astray-at", type=int, default=2, help="the turn at which that begins")
     return parser.parse_args()
@@ -80,6 +82,8 @@ def policy_of(args: argparse.Namespace, engine: FakeEngine) -> Policy:
         lines = lines_of(args.follow)
         names = WAYS if args.ways == "mixed" else (args.ways,)
         return Following(lines, mixed_ways(lines, names, args.astray_at), gap_s=args.first_chunk_s)
+    if args.corrupt is not None:
+        return Law(args.corrupt).policy
     if args.burst:
         return pre_encoded(args.burst, args.gap_s)
     plain = _plain_policy(args, engine)
@@ -118,6 +122,7 @@ async def main() -> None:
     server = FakeServer(
         policy_of(args, engine),
         mind=mind_of(args),
+        law=None if args.corrupt is None else Law(args.corrupt),
         engine=engine,
         port=args.port,
         seed=args.seed,

@@ -16,6 +16,7 @@ from typing import Any, Self
 from fakes.answers import Answer, Style, usage_of, whole
 from fakes.engine import FakeEngine, Mood
 from fakes.faults import JSON_HEADERS, Ask, context_message, make, status, stream
+from fakes.law import Law
 from fakes.script import Close, End, Head, Raw, Reset, Script, Send, Silence, Step, Until, Wait, framed
 
 Policy = Callable[[Ask], Script]
@@ -61,7 +62,7 @@ class FakeServer:
     Serves `policy`'s scripts to POST /v1/chat/completions and the usual side doors; an async context manager.
 
     What `mind` has an answer to gets that and no script, streamed or whole. Anything else that wants no stream is
-    answered well.
+    answered well. With a `law` the tokens of its answers can be scored.
 
     `received` lists the requests (the last 100,000), `truth` the expected classes, `fixed[path]` overrides a side door
     with (status, content type, body). `stop()` resets all connections; `start()` afterwards takes the same port again.
@@ -72,6 +73,7 @@ class FakeServer:
         policy: Policy | None = None,
         *,
         mind: Mind = lambda _: None,
+        law: Law | None = None,
         engine: FakeEngine | None = None,
         port: int = 0,
         seed: int = 0,
@@ -79,7 +81,8 @@ class FakeServer:
         truth_file: Path | None = None,
         keep_bodies: bool = True,
     ) -> None:
-        self.policy: Policy = policy or (lambda ask: make("none", ask))
+        self.policy: Policy = policy or (law.policy if law else lambda ask: make("none", ask))
+        self.law = law
         self._mind = mind
         self.engine = engine or FakeEngine()
         self.port = port
@@ -221,7 +224,12 @@ class FakeServer:
         if path == "/metrics" and engine.metrics:
             return _plain(200, "text/plain; version=0.0.4; charset=utf-8", engine.page().encode())
         if path == "/tokenize" and engine.tokenize and method == "POST":
-            return _json(200, {"count": engine.count(body or {}), "max_model_len": engine.context_tokens, "tokens": []})
+            count = engine.count(body or {})
+            tokens = self.law.prompt_ids(body or {}, count) if self.law else []
+            return _json(200, {"count": count, "max_model_len": engine.context_tokens, "tokens": tokens})
+        opened = self.law.door(path, body or {}, engine.context_tokens) if self.law else None
+        if opened is not None:
+            return _json(*opened)
         answers: dict[str, Any] = {"/version": {"version": engine.version}, "/v1/models": self._models()}
         if path == "/health":
             return _plain(200, "text/plain", b"")

@@ -49,14 +49,14 @@ class ProbeOrder:
         """
         if change == EngineChange():
             return self.target
-        if change == WITHOUT_SPECULATION and self.plain is not None:
+        if change.speculation is False and self.plain is not None:
             if bench_name(self.plain) == bench_name(self.target):
                 raise UsageError(
                     f"{self.plain.given} is both the server that is asked and the one without speculation",
                     why="what it answers would be held against itself",
                     hint="name with --plain another server, which runs without speculation",
                 )
-            return self.plain
+            return _plainer(self.plain, change)
         if self.target.build is None:
             raise UsageError(
                 f"{self.target.target} cannot be started with {change.text}",
@@ -72,6 +72,13 @@ class ProbeOrder:
         except UsageError as error:
             return f"{error.what}: {error.why}"
         return None
+
+
+def _plainer(plain: ArmSpec, change: EngineChange) -> ArmSpec:
+    """Return the plain server with what is changed besides speculation; as it is where it runs already."""
+    if plain.build is None or not plain.launched:
+        return plain
+    return replace(plain, build=altered(plain.build, msgspec.structs.replace(change, speculation=None)))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,6 +164,13 @@ class Benches:
         found = [self._kept.trials.get((name, case, asked, repeat)) for repeat in ask.counted]
         trials = tuple(trial for trial in found if trial is not None)
         return trials if len(trials) == len(found) else None
+
+    def kept_by(self, bench: str, ask: Ask) -> tuple[Trial, ...] | None:
+        """Return the trials of an ask that a server of this name answered, if all of them are kept."""
+        change, case = digest_of(ask.change), ask.case.digest
+        keys = [(bench, case, change, ask.first + number) for number in range(ask.repeats)]
+        found = tuple(trial for key in keys if (trial := self._kept.trials.get(key)) is not None)
+        return found if len(found) == len(keys) else None
 
     @contextmanager
     def open(self, change: EngineChange | None = None, serving: int = 1) -> Iterator[Bench]:

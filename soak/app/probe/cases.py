@@ -38,21 +38,59 @@ def case_of_run(path: Path, name: str) -> Case:
         return _case(history, folder.manifest, record, started, source=str(path))
 
 
-def cases_of_run(path: Path, names: Sequence[str]) -> tuple[Case, ...]:
+def cases_of_run(path: Path, names: Sequence[str], arm: str | None = None) -> tuple[Case, ...]:
     """
-    Return several turns of a run, each once, in the order given.
+    Return the turns of a run that have these keys, in that order; without keys all of an arm whose token ids are known.
 
-    Raises as `case_of_run`, and `UsageError` for turns of two arms: one server is asked.
+    `arm` may be left out where the run has one. Raises `UsageError` if there is no such turn or arm, or several arms.
     """
-    cases = {case.name: case for case in (case_of_run(path, name) for name in names)}
-    arms = {name.rpartition(":")[2] for name in cases}
+    folder = RunFolder.open(path)
+    with folder.history() as history:
+        if names:
+            keys = list(dict.fromkeys(find_turn(history, name) for name in names))
+            _one_arm({key.arm for key in keys})
+        else:
+            arm = _arm_meant(folder.manifest, arm)
+            keys = [key for key, record in history.final().items() if key.arm == arm and _has_ids(record)]
+        pairs = [(history.last(key), history.started(key)) for key in keys]
+        cases = tuple(
+            _case(history, folder.manifest, record, started, source=str(path))
+            for record, started in pairs
+            if record is not None and started is not None
+        )
+    if not cases:
+        raise UsageError(
+            f"{path} has no turn to take",
+            why="none has an answer with token ids" if not names else "none of those named was asked",
+            hint="run against a server that gives token ids (vLLM: return_token_ids)",
+        )
+    return cases
+
+
+def _one_arm(arms: set[str]) -> None:
     if len(arms) > 1:
         raise UsageError(
-            f"the turns are of the arms {' and '.join(sorted(arms))}",
-            why="one server is asked, in different states",
-            hint="take turns of one arm",
+            "the turns are of several arms",
+            why=f"they are of {', '.join(sorted(arms))}: different servers drew their tokens",
+            hint="probe one arm at a time",
         )
-    return tuple(cases.values())
+
+
+def _has_ids(record: Record) -> bool:
+    return record.observation is not None and bool(record.observation.token_ids)
+
+
+def _arm_meant(manifest: Manifest, arm: str | None) -> str:
+    names = [card.name for card in manifest.arms]
+    if arm is None and len(names) == 1:
+        return names[0]
+    if arm in names:
+        return str(arm)
+    raise UsageError(
+        "it is not clear which arm is meant" if arm is None else f"the run has no arm {arm}",
+        why=f"its arms are {', '.join(names)}",
+        hint=f"--arm {names[-1]}, or name turns",
+    )
 
 
 def failing_cases(path: Path, most: int) -> tuple[Case, ...]:
