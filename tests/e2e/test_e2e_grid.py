@@ -130,7 +130,7 @@ def test_a_workaround_is_an_arm_with_sampling_of_its_own(soak: Soak, fake: Fakes
     assert "losslessness" in found["warnings"][0]
     assert not any("same arm" in text for text in found["warnings"])
     key = next(word for word in soak("show", "r").out.split() if word.endswith(":penalised"))
-    assert soak("probe", "r", key, "--repeats", 1, "--into", "p", "--target", server.url).code == 0
+    assert soak("probe", "r", key, "--only-repeats", "--repeats", 1, "--into", "p", "--target", server.url).code == 0
     (trial,) = [json.loads(line) for line in (tmp_path / "p" / "trials.jsonl").read_text().splitlines()]
     assert trial["seed"] in {one[3] for one in asked}
     assert found["cards"]["rows"][0] == {

@@ -50,7 +50,7 @@ class ProbeOrder:
         if change == EngineChange():
             return self.target
         if change.speculation is False and self.plain is not None:
-            if bench_name(self.plain) == bench_name(self.target):
+            if change == WITHOUT_SPECULATION and bench_name(self.plain) == bench_name(self.target):
                 raise UsageError(
                     f"{self.plain.given} is both the server that is asked and the one without speculation",
                     why="what it answers would be held against itself",
