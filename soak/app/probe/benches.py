@@ -49,14 +49,17 @@ class ProbeOrder:
         """
         if change == EngineChange():
             return self.target
-        if change.speculation is False and self.plain is not None:
-            if change == WITHOUT_SPECULATION and bench_name(self.plain) == bench_name(self.target):
+        if self.plain is not None and change == WITHOUT_SPECULATION:
+            if bench_name(self.plain) == bench_name(self.target):
                 raise UsageError(
                     f"{self.plain.given} is both the server that is asked and the one without speculation",
                     why="what it answers would be held against itself",
                     hint="name with --plain another server, which runs without speculation",
                 )
-            return _plainer(self.plain, change)
+            return self.plain
+        if self.plain is not None and self.plain.launched and self.plain.build and change.speculation is False:
+            besides = msgspec.structs.replace(change, speculation=None)
+            return replace(self.plain, build=altered(self.plain.build, besides))
         if self.target.build is None:
             raise UsageError(
                 f"{self.target.target} cannot be started with {change.text}",
@@ -72,13 +75,6 @@ class ProbeOrder:
         except UsageError as error:
             return f"{error.what}: {error.why}"
         return None
-
-
-def _plainer(plain: ArmSpec, change: EngineChange) -> ArmSpec:
-    """Return the plain server with what is changed besides speculation; as it is where it runs already."""
-    if plain.build is None or not plain.launched:
-        return plain
-    return replace(plain, build=altered(plain.build, msgspec.structs.replace(change, speculation=None)))
 
 
 @dataclass(frozen=True, kw_only=True)

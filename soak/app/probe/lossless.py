@@ -16,7 +16,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from soak.app.probe.benches import Bench, Benches, ProbeOrder, bench_name
+from soak.app.probe.benches import WITHOUT_SPECULATION, Bench, Benches, ProbeOrder, bench_name
 from soak.errors import UsageError
 from soak.facts import (
     Capabilities,
@@ -51,6 +51,14 @@ from soak.stats.lossless import Bars, judge, measured_noise, read_arm
 from soak.store import Journal, ScoreFile
 
 TRUSTED = EngineChange(speculation=False, prefix_cache=False, flags=("--max-logprobs=64",))
+
+
+def trusted_of(order: ProbeOrder) -> EngineChange:
+    """Return the state of the server that scores: a plain one that runs already is taken as it is."""
+    runs_already = order.plain is not None and not order.plain.launched
+    return WITHOUT_SPECULATION if runs_already else TRUSTED
+
+
 Role = Literal["candidate", "control"]
 Refereeing = Callable[[], AbstractAsyncContextManager[Referee]]
 
@@ -79,7 +87,7 @@ class LosslessOrder:
 def plan_lossless(cases: Sequence[Case], wanted: LosslessOrder, order: ProbeOrder) -> ProbePlan:
     """Return what will be sent: answers drawn, and one request of one token to score each; raises `UsageError`."""
     plain = wanted.reference is None or wanted.control > 0
-    if plain and (refusal := order.refusal(TRUSTED)) is not None:
+    if plain and (refusal := order.refusal(trusted_of(order))) is not None:
         raise UsageError(
             "there is nobody to score", why=refusal, hint="name a server with --plain, or give --reference"
         )
@@ -134,7 +142,9 @@ class _Session:
         ]
         self._names = {
             "candidate": bench_name(benches.order.target),
-            "control": bench_name(benches.order.spec(TRUSTED)) if self._control or not wanted.reference else "",
+            "control": bench_name(benches.order.spec(trusted_of(benches.order)))
+            if self._control or not wanted.reference
+            else "",
         }
         self._scorer = wanted.reference_name or self._names["control"]
         self._answers: dict[Role, list[Sampled]] = {}
@@ -151,12 +161,12 @@ class _Session:
             if not any(self._missing(role) for role in self._files):
                 return self._found(self._judged())
         if self._wanted.reference is None:
-            with self._benches.open(TRUSTED) as bench:
+            with self._benches.open(trusted_of(self._benches.order)) as bench:
                 _trusted(bench)
                 self._draw_control(bench)
                 return self._found(self._refereed(lambda: self._by_server(bench), self._wanted.in_flight))
         if kept is None:
-            with self._benches.open(TRUSTED) as bench:
+            with self._benches.open(trusted_of(self._benches.order)) as bench:
                 _trusted(bench)
                 self._draw_control(bench)
         return self._found(self._refereed(self._wanted.reference, _REFERENCE_IN_FLIGHT))
