@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,7 +12,7 @@ from rich.console import Console
 
 from soak.app.probe.benches import Benches, ProbeOrder, open_benches
 from soak.app.probe.caches import CACHE_KINDS, CacheKind, CacheOrder, plan_caches, probe_caches
-from soak.app.probe.cases import arm_of_run, case_of_file, cases_of_run, failing_cases
+from soak.app.probe.cases import arm_of_run, case_of_file, cases_of_run, failing_cases, settings_of_run
 from soak.app.probe.divergence import plan_divergence, probe_divergence
 from soak.app.probe.grid import plan_grid, probe_grid
 from soak.app.probe.repeats import plan_repeats, probe_repeats
@@ -37,9 +37,10 @@ from soak.cli.lossless import (
     turns_of,
 )
 from soak.cli.steps import StepView
-from soak.errors import UsageError
+from soak.errors import SoakError, UsageError
 from soak.facts import Case, Grid, ProbePlan, encode
 from soak.report import (
+    printable,
     terminal_caches,
     terminal_diagnosis,
     terminal_divergence,
@@ -167,8 +168,16 @@ def probe_command(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> int:
     """Ask one turn again: why it broke, and what it needs to fail. Every answer is kept and never asked twice."""
-    kinds = {"--only-repeats": only_repeats, "--cache": cache is not None, "--diverge": diverge, "--shrink": shrink}
-    _refuse_several({**kinds, "--grid": grid is not None, "--lossless": lossless})
+    _one_kind(
+        {
+            "--grid": grid,
+            "--cache": cache,
+            "--diverge": diverge,
+            "--shrink": shrink,
+            "--only-repeats": only_repeats,
+            "--lossless": lossless,
+        }
+    )
     meant = (run_dir, turns or [], turn_file or [])
     if grid is None and not (diverge or lossless) and len(meant[1]) + len(meant[2]) > 1:
         raise _several()
@@ -181,6 +190,7 @@ def probe_command(
         model=model,
         api_key=os.environ.get("SOAK_API_KEY") or None,
         tools=cases[0].tool_mode,
+        settings=settings_of_run(run_dir),
     )
     if lossless:
         told = Told(
@@ -201,7 +211,9 @@ def probe_command(
     else:
         case, many = _only(cases), repeats or REPEATS
         if shrink:
-            probing = _shrinking((case,), ShrinkOrder(repeats=many, budget=budget), order.folder)
+            probing = _shrinking(
+                (case,), ShrinkOrder(repeats=many, budget=budget, in_flight=case.in_flight), order.folder
+            )
         elif cache is not None:
             probing = _caches(case, CacheOrder(kinds=_kinds(cache), prefixes=prefixes, in_flight=in_flight))
         else:
@@ -209,13 +221,12 @@ def probe_command(
     return carried_out(probing, order, cases, only_plan=plan, as_json=as_json)
 
 
-def _refuse_several(given: Mapping[str, bool]) -> None:
-    names = [name for name, is_given in given.items() if is_given]
-    if len(names) > 1:
+def _one_kind(asked: dict[str, object]) -> None:
+    """Raise `UsageError` where several kinds of probe are asked for: each says by itself what it will send."""
+    given = [name for name, value in asked.items() if value not in (None, False)]
+    if len(given) > 1:
         raise UsageError(
-            f"{' and '.join(names)} are different probes",
-            why="one command carries out one of them",
-            hint="give one at a time; with the same --into they share their answers",
+            f"{' and '.join(given)} are different probes", why="one is carried out at a time", hint="give one of them"
         )
 
 
@@ -305,7 +316,7 @@ def carried_out(probing: Probing, order: ProbeOrder, cases: Sequence[Case], *, o
         return 0
     found = found_by(probing, planned, order, cases)
     out(encode(found).decode() if as_json else probing.show(found, **terminal()))
-    say(f"\nanswers are kept in {order.folder}")
+    say(f"\nanswers are kept in {printable(str(order.folder))}")
     return probing.exit_code(found)
 
 
@@ -324,6 +335,11 @@ def found_by(probing: Probing, planned: ProbePlan, order: ProbeOrder, cases: Seq
     try:
         with open_benches(order, steps) as benches:
             return probing.act(benches)
+    except (KeyboardInterrupt, SoakError):
+        trials = order.folder / "trials.jsonl"
+        if trials.is_file() and trials.stat().st_size:
+            say(f"what was answered is kept: the same command with --into {printable(str(order.folder))} goes on")
+        raise
     finally:
         steps.close()
 
@@ -363,13 +379,24 @@ def _each_once(cases: tuple[Case, ...], named: int) -> tuple[Case, ...]:
 
 
 def target_of(target: str | None, run_dir: Path | None, case: Case) -> ArmSpec:
-    """Return the server to ask: the one named, else the build or URL the turn was asked on in its run."""
-    target = target or os.environ.get("SOAK_TARGET") or None
-    if target is not None:
+    """
+    Return the server to ask: the one named, else the build or URL the turn was asked on in its run, else SOAK_TARGET.
+
+    What only a turn file names comes last, and is not told the user's key: the file may be somebody else's.
+    """
+    if target:
         return arm_spec(DEFAULT_ARM, target)
     if run_dir is not None:
         card = arm_of_run(run_dir, case.name)
         return ArmSpec(name=DEFAULT_ARM, target=card.given_target, build=card.recipe)
+    if named := os.environ.get("SOAK_TARGET"):
+        return arm_spec(DEFAULT_ARM, named)
+    if case.build and os.environ.get("SOAK_API_KEY"):
+        raise UsageError(
+            "no server was named",
+            why="SOAK_API_KEY is set, and it is not sent to a server that only the turn file names",
+            hint=f"--target {case.build[:200]}, if that is the one",
+        )
     if case.build:
         return arm_spec(DEFAULT_ARM, case.build)
     raise UsageError(

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from soak.app.probe.benches import ProbeOrder
+from soak.app.probe.cases import settings_of_run
 from soak.app.probe.repro import make_repro, plan_repro
 from soak.app.probe.shrink import ShrinkOrder
 from soak.cli.door import command
@@ -36,7 +37,9 @@ def repro_command(
     ] = None,
     model: Annotated[str | None, typer.Option(help="Model name; default: the only one the server lists.")] = None,
     repeats: Annotated[int, typer.Option(min=2, max=10_000, help="Rounds the bundle counts and promises.")] = 20,
-    in_flight: Annotated[int, typer.Option(min=1, max=4096, help="Requests at once.")] = 1,
+    in_flight: Annotated[
+        int | None, typer.Option(min=1, max=4096, help="Requests at once; default: as when the turn was first asked.")
+    ] = None,
     shrink: Annotated[bool, typer.Option(help="Make the conversation as small as it still fails.")] = True,
     budget: Annotated[int, typer.Option(min=1, help="Requests that all steps of shrinking may take.")] = 400,
     max_requests: Annotated[int, typer.Option(min=1, help="Never send more than this.")] = MAX_REQUESTS,
@@ -56,8 +59,10 @@ def repro_command(
         model=model,
         api_key=os.environ.get("SOAK_API_KEY") or None,
         tools=cases[0].tool_mode,
+        settings=settings_of_run(run_dir),
     )
-    wanted = ShrinkOrder(repeats=repeats, budget=budget, in_flight=in_flight)
+    at_once = in_flight or max(case.in_flight for case in cases)
+    wanted = ShrinkOrder(repeats=repeats, budget=budget, in_flight=at_once)
     probing = Probing(
         plan=lambda: plan_repro(cases, wanted, shrinking=shrink),
         act=lambda benches: make_repro(cases, wanted, benches, output, shrinking=shrink),

@@ -1,10 +1,11 @@
 """`soak run --grid`: a run that screens, then a grid over turns that failed in it."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 from soak.app.probe.benches import ProbeOrder
-from soak.app.probe.cases import failing_cases
+from soak.app.probe.cases import failing_cases, settings_of_run
 from soak.app.probe.grid import plan_grid
 from soak.app.run import Prepared, RunOrder, RunResult
 from soak.app.showing import list_turns
@@ -68,6 +69,7 @@ def _asked(order: RunOrder, grid: Grid, turns: int, result: RunResult) -> GridFo
         return None
     cases = failing_cases(result.folder, turns)
     probe = _probe_order(order, result.folder / "grid", tools=cases[0].tool_mode)
+    probe = replace(probe, settings=settings_of_run(result.folder))
     probing = gridding(probe, grid, cases, None)
     found: GridFound = found_by(probing, probing.plan(), probe, cases)
     say(f"\nanswers of the grid are kept in {probe.folder}")

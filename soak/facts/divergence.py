@@ -11,7 +11,8 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `own` are the different answers each server gave by itself (1: it is repeatable). `shared`: an answer of the second
     is among those of the first. `apart` compares their first answers; `near_tie`: where they part, each server puts its
-    own token no farther ahead than rounding goes (None: they do not part, or the lists do not say).
+    own token no farther ahead than rounding usually goes; False: farther than it ever does (None: they do not part, it
+    lies between, or the lists do not say).
     """
 
     case: str

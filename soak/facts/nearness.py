@@ -7,13 +7,13 @@ class Apart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     Two answers compared token by token up to the first place where they differ.
 
-    `same_text`, `same_tokens`: whole answers; tokens None where the server gave no ids. `compared` tokens could be held
-    against each other with log probabilities, the first of them included. `mass` is the largest share (0 to 1) of the
-    next token's probability that lies elsewhere in the other answer, over those tokens, at least (what the two lists
-    of top tokens prove), and `mass_at` its token; `first_mass` that of the first token. `logprob` is the largest
-    difference (nats) over the tokens that both lists of the first token name. `diverges_at` is the first token that
-    differs, and `gaps` how far (nats) each answer's token there lies above what the other one took, in its own list;
-    None where the list does not name it.
+    `same_text`, `same_tokens`: whole answers (text with the calls of tools); tokens None where the server gave no
+    ids. `compared` tokens could be held against each other with log probabilities, the first of them included. `mass`
+    is the largest share (0 to 1) of the next token's probability that lies elsewhere in the other answer, over those
+    tokens, at least (what the two lists of top tokens prove), and `mass_at` its token; `first_mass` that of the first
+    token. `logprob` is the largest difference (nats) over the tokens that both lists of the first token name.
+    `diverges_at` is the first token that differs, and `gaps` how far (nats) each answer's token there lies above what
+    the other one took, in its own list; None where the list does not name it.
     """
 
     same_text: bool

@@ -7,9 +7,9 @@ from soak.facts.finding import TurnClass
 
 class ProbePlan(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What a probe will do at most: `requests` in all, of at most `output_tokens` tokens together; `kept` of them are
-    answered already. `servers` are the states that are started or asked, in order; `untried` what cannot be tried, and
-    why.
+    What a probe will do at most: `requests` in all, of at most `output_tokens` tokens together, attempts after which
+    nothing came and questions of what a server is not counted; `kept` of them are answered already. `servers` are the
+    states that are started or asked, in order; `untried` what cannot be tried, and why.
     """
 
     schema: str = "soak.probe-plan/1"
@@ -26,6 +26,8 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     What `asked` repeats of one case came to on one bench: how many of each class, how many failed (any class but ok),
     and the 95 % interval (Wilson) of that rate. `distinct` is the number of different answers among them.
+    `unanswered` of them broke off or never came: they are errors, and say nothing of what the model would have
+    answered.
     """
 
     bench: str
@@ -37,6 +39,7 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     high: float
     distinct: int
     server: str = "as built"
+    unanswered: int = 0
 
 
 class RepeatsFound(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,8 +26,10 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
 
 class ShrinkFound(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What shrinking came to: the failure looked for (a class; "any" is any but ok), how often it came before and in the
-    smallest form that was kept, and every step. `files` are turn files of the smallest form.
+    What shrinking came to: the failure looked for (that of the turns when they were first asked, else the one that
+    came most often; None: nothing failed), how often it came before and in the smallest form that was kept, and every
+    step. The last count is of the rounds by which the form was chosen, which flatter it. `files` are turn files of
+    the smallest form.
     """
 
     schema: str = "soak.probe/1"
@@ -48,9 +50,10 @@ class ShrinkFound(msgspec.Struct, frozen=True, kw_only=True):
 
 class Promise(msgspec.Struct, frozen=True, kw_only=True):
     """
-    `expected.json` of a bundle: of `asked` answers `failed` were of the class `failure`; of `repeats` answers between
-    `low` and `high` will be (95 % prediction interval, Jeffreys). `checker_agrees` of `checked` stored answers the
-    bundle's own checker calls as soak does. `early_texts` are SHA-256 digests of answers that stopped early, and
+    `expected.json` of a bundle: of `asked` answers `failed` were of the class `failure`, and the bundle's own plain
+    checker calls `script_failed` of them so. It will call between `low` and `high` so in `repeats` further rounds,
+    each of which asks every conversation once (95 % prediction interval, Jeffreys). It calls `checker_agrees` of
+    `checked` stored answers as soak does. `early_texts` are SHA-256 digests of answers that stopped early, and
     `short_chars` the length below which a stop is early (0: no length tells).
     """
 
@@ -58,6 +61,7 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     failure: TurnClass
     asked: int
     failed: int
+    script_failed: int
     classes: dict[TurnClass, int]
     repeats: int
     low: int

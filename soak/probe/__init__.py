@@ -11,7 +11,6 @@ from soak.probe.allowance import Allowance
 from soak.probe.asking import Ask, Asker, Keep
 from soak.probe.bundling import bundle_files, change_of, class_of, promise_of
 from soak.probe.caching import (
-    answered,
     bar_of,
     beginning,
     branch,
@@ -33,13 +32,15 @@ from soak.probe.diagnosis import (
     Seen,
     diagnose,
     identical_of,
+    impossible,
     law_of,
     onset_of,
     places_of,
+    reshaped,
 )
 from soak.probe.gridded import found_by_grid
 from soak.probe.nearness import apart
-from soak.probe.outcomes import answer_of, outcomes_of
+from soak.probe.outcomes import answer_of, answered, outcomes_of, spoke
 from soak.probe.parting import divergence_found, parting_of
 from soak.probe.question import body_of, seed_of
 from soak.probe.rescoring import (
@@ -96,6 +97,7 @@ __all__ = [
     "found_by_grid",
     "groups_of",
     "identical_of",
+    "impossible",
     "key_of",
     "law_of",
     "law_of_body",
@@ -112,7 +114,9 @@ __all__ = [
     "promise_of",
     "rate_test_for",
     "rescored",
+    "reshaped",
     "sampled_of",
     "seed_of",
     "smaller",
+    "spoke",
 ]

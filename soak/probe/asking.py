@@ -1,19 +1,33 @@
 """Asks one server: repeats of a case, each judged like a turn of a run, each kept as it ends."""
 
 import asyncio
+import secrets
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Protocol
 
 import msgspec
 
 from soak.classify import Context, Settings, TurnJudge, prompt_text_of
 from soak.client import Exchange, Request, Target, open_client
-from soak.facts import Capabilities, Case, Change, Chunk, Deadlines, Retries, Trial, TurnKey, digest_of
+from soak.errors import SoakError
+from soak.facts import (
+    Capabilities,
+    Case,
+    Change,
+    Chunk,
+    Deadlines,
+    Judgement,
+    Observation,
+    Retries,
+    Trial,
+    TurnKey,
+    digest_of,
+)
 from soak.probe.allowance import Allowance
 from soak.probe.question import body_of, seed_of
 
-T = TypeVar("T")
 Sink = Callable[[Chunk], bool]
 Exchanging = Callable[[Request, Sink], Awaitable[Exchange]]
 
@@ -72,6 +86,7 @@ class Asker:
         self._keep = keep
         self._deadlines = deadlines or Deadlines()
         self._retries = retries or Retries()
+        self._occasion = secrets.token_hex(8)
 
     def ask(self, *asks: Ask) -> tuple[tuple[Trial, ...], ...]:
         """
@@ -80,7 +95,7 @@ class Asker:
         Raises `UsageError` before it sends more than the probe may, `RunFolderError` where an answer cannot be kept. An
         answer that did not come is a trial too.
         """
-        return _ran(self._all(asks))
+        return asyncio.run(self._all(asks))
 
     def together(self, asks: Sequence[Ask], in_flight: int) -> tuple[tuple[Trial, ...], ...]:
         """
@@ -90,7 +105,7 @@ class Asker:
 
         Raises `UsageError` before it sends more than the probe may.
         """
-        return _ran(self._together(asks, in_flight))
+        return asyncio.run(self._together(asks, in_flight))
 
     def missing(self, ask: Ask) -> int:
         """Return how many requests `ask` would send: those not kept yet."""
@@ -104,7 +119,7 @@ class Asker:
     async def _together(self, asks: Sequence[Ask], in_flight: int) -> tuple[tuple[Trial, ...], ...]:
         self._allowance.take(sum(map(self.missing, asks)))
         room = asyncio.Semaphore(in_flight)
-        async with open_client(self.target, "wire") as client, asyncio.TaskGroup() as group:
+        async with open_client(self.target, "wire") as client, _at_once() as group:
             tasks = {
                 (at, repeat): group.create_task(self._within(room, client.exchange, ask, repeat))
                 for number in range(max((ask.repeats for ask in asks), default=0))
@@ -116,7 +131,7 @@ class Asker:
     async def _one(self, exchange: Exchanging, ask: Ask) -> tuple[Trial, ...]:
         self._allowance.take(self.missing(ask))
         room = asyncio.Semaphore(ask.change.in_flight)
-        async with asyncio.TaskGroup() as group:
+        async with _at_once() as group:
             tasks = [group.create_task(self._within(room, exchange, ask, repeat)) for repeat in ask.counted]
         return tuple(task.result() for task in tasks)
 
@@ -128,9 +143,10 @@ class Asker:
         kept = self._keep.trials.get(self._key(ask, repeat))
         if kept is not None:
             return kept
-        body = body_of(ask.case, ask.change, repeat, self.capabilities)
-        judge = TurnJudge(_context(ask.case, body["max_tokens"]), self._settings)
-        answer = await exchange(self._request(ask.case, body, repeat), _sink(judge))
+        body = body_of(ask.case, ask.change, repeat, self.capabilities, self._occasion)
+        request = self._request(ask.case, body, repeat)
+        judge = TurnJudge(_context(ask.case, request.max_tokens), self._settings)
+        answer = await exchange(request, _sink(judge))
         trial = Trial(
             bench=self.bench,
             case=ask.case.digest,
@@ -140,7 +156,7 @@ class Asker:
             body=digest_of(body),
             at=time.time(),
             observation=answer.observation,
-            judgement=await asyncio.to_thread(judge.finish, answer.observation),
+            judgement=await asyncio.to_thread(_judged, judge, answer.observation),
         )
         self._keep.add(trial)
         return trial
@@ -149,8 +165,8 @@ class Asker:
         return (self.bench, ask.case.digest, digest_of(ask.change), repeat)
 
     def _request(self, case: Case, body: dict[str, object], repeat: int) -> Request:
-        max_tokens = body["max_tokens"]
-        assert isinstance(max_tokens, int)
+        limit = body["max_tokens"]  # extra_body may say anything
+        max_tokens = limit if isinstance(limit, int) and limit > 0 else case.sampling.max_tokens
         return Request(
             key=TurnKey(episode=case.name, turn=0, pass_=repeat, arm=self.bench),
             body=body,
@@ -161,23 +177,38 @@ class Asker:
         )
 
 
-def _ran(work: Coroutine[Any, Any, T]) -> T:
-    """Return what `work` comes to; of errors that befell several requests at once the first is raised."""
+@asynccontextmanager
+async def _at_once() -> AsyncIterator[asyncio.TaskGroup]:
+    """Yield a group of tasks; what one of them raises ends the others and comes out as itself."""
     try:
-        return asyncio.run(work)
-    except ExceptionGroup as errors:
-        first: Exception = errors
-        while isinstance(first, ExceptionGroup):
-            first = first.exceptions[0]
-        raise first from None
+        async with asyncio.TaskGroup() as group:
+            yield group
+    except BaseExceptionGroup as several:
+        told = [error for error in several.exceptions if isinstance(error, SoakError)]
+        raise (told or several.exceptions)[0] from None
 
 
 def _sink(judge: TurnJudge) -> Sink:
+    crashed = False
+
     def sink(chunk: Chunk) -> bool:
-        judge.push(chunk)
+        nonlocal crashed
+        try:
+            if not crashed:
+                judge.push(chunk)
+        except Exception:
+            crashed = True  # `finish` reads the whole answer again
         return False
 
     return sink
+
+
+def _judged(judge: TurnJudge, observation: Observation) -> Judgement | None:
+    """Return the judgement; None if the classifier crashes, for the answer is kept all the same."""
+    try:
+        return judge.finish(observation)
+    except Exception:
+        return None
 
 
 def _context(case: Case, max_tokens: int) -> Context:

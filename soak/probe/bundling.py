@@ -9,6 +9,8 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from soak.facts import (
     ArmCard,
     Capabilities,
@@ -69,18 +71,17 @@ def promise_of(
     """Return what the bundle promises of `repeats` further rounds, and how far its own checker can be trusted."""
     every = [trial for of_case in trials for trial in of_case]
     classes = Counter(class_of(trial) for trial in every)
-    failed, size = classes[failure], len(every)
-    asked = repeats * len(form.cases)
-    low, high = prediction(failed, size, asked)
-    early = [trial for trial in every if class_of(trial) == "early_stop"]
+    size = len(every)
+    early = [trial for trial in every if class_of(trial) == "early_stop" and _plain(trial)]
     draft = Promise(
         failure=failure,
         asked=size,
-        failed=failed,
+        failed=classes[failure],
+        script_failed=0,
         classes={name: number for name, number in classes.items() if number},
         repeats=repeats,
-        low=low,
-        high=high,
+        low=0,
+        high=0,
         in_flight=form.in_flight,
         checked=size,
         checker_agrees=0,
@@ -88,8 +89,11 @@ def promise_of(
         short_chars=_short_chars(every),
         soak_version=soak_version,
     )
-    agrees = sum(checked(trial.observation, draft) == class_of(trial) for trial in every)
-    return Promise(**{name: getattr(draft, name) for name in draft.__struct_fields__} | {"checker_agrees": agrees})
+    called = checked([trial.observation for trial in every], draft)
+    failed = called.count(failure)
+    low, high = prediction(failed, size, repeats * len(form.cases))
+    agrees = sum(name == class_of(trial) for name, trial in zip(called, every, strict=True))
+    return msgspec.structs.replace(draft, script_failed=failed, low=low, high=high, checker_agrees=agrees)
 
 
 def class_of(trial: Trial) -> TurnClass:
@@ -97,17 +101,21 @@ def class_of(trial: Trial) -> TurnClass:
     return trial.judgement.class_ if trial.judgement else "error"
 
 
-def checked(observation: Observation, promise: Promise) -> str:
-    """Return the class that the bundle's own script gives a stored answer."""
-    answer = {
+def checked(observations: Sequence[Observation], promise: Promise) -> list[str]:
+    """Return the classes that the bundle's own script gives stored answers."""
+    names, expected = _script_names(), json.loads(encode(promise))
+    return [names["class_of"](_as_read(one), expected) for one in observations]
+
+
+def _as_read(observation: Observation) -> dict[str, Any]:
+    """Return an answer as the bundle's script reads it from the stream."""
+    return {
         "content": observation.content,
         "reasoning": observation.reasoning,
         "tool_calls": [{"name": call.name, "arguments": call.arguments} for call in observation.tool_calls],
         "finish_reason": observation.finish_reason,
         "error": observation.error or "",
     }
-    found: str = _script_names()["class_of"](answer, json.loads(encode(promise)))
-    return found
 
 
 def script() -> str:
@@ -176,8 +184,8 @@ def _readme(form: Form, promise: Promise, card: ArmCard | None) -> str:
         "    python reproduce.py http://localhost:8000",
         "",
         f"Python 3.9 or newer, nothing to install. It sends {promise.repeats * len(form.cases)} requests, classes each"
-        f" answer, and ends with a line such as `{promise.failure} in {promise.failed} of {promise.asked} (expected"
-        f" {promise.low} to {promise.high})`; exit code 0 where the failure came about.",
+        f" answer, and ends with a line such as `{promise.failure} in {promise.script_failed} of {promise.asked}"
+        f" (expected {promise.low} to {promise.high})`; exit code 0 where the failure came about.",
         "",
         "| file | what it is |",
         "| --- | --- |",
@@ -187,7 +195,9 @@ def _readme(form: Form, promise: Promise, card: ArmCard | None) -> str:
         "| environment.json | engine, versions and settings it was seen on |",
         "",
         f"The script's plain checker agrees with soak's classifiers on {promise.checker_agrees} of {promise.checked} of"
-        " the stored answers; `soak classify answers.jsonl` is the full judgement.",
+        f" the stored answers, and calls {promise.script_failed} of them `{promise.failure}`: what is expected is"
+        " counted its way. `soak classify answers.jsonl` is the full judgement.",
+        "What the script is answered it writes to reproduced.jsonl.",
         "With curl: take `body` of a line of bodies.jsonl, add `model`, and POST it to /v1/chat/completions.",
     ]
     return "\n".join([*lines, *_environment(card)]) + "\n"

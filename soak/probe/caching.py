@@ -50,12 +50,12 @@ def prefixes_of(case: Case, most: int) -> list[Case]:
 
 
 def beginning(case: Case, messages: int) -> Case:
-    """Return the case with its first messages only; its reference belongs to another prefix and is left out."""
+    """Return the case with its first messages only; what was answered to the whole prefix is left out."""
     if messages == len(case.messages):
         return case
     name = f"{case.name} up to message {messages}"
     return msgspec.structs.replace(
-        case, name=name, messages=case.messages[:messages], reference=None, reference_tokens=None
+        case, name=name, messages=case.messages[:messages], reference=None, reference_tokens=None, observation=None
     )
 
 
@@ -117,11 +117,6 @@ def _sentence(verdict: str, mass: float | None, at: int | None, cached: int | No
     if mass is None:
         return f"{'the same answer' if verdict == 'same' else 'another answer, and no log probabilities'}{hit}"
     return f"{mass:.3f} of the probability moved, at the most at token {at} of the answer{hit}"
-
-
-def answered(observation: Observation) -> bool:
-    """Whether an answer came that can be held against another."""
-    return observation.ending in ("complete", "no_end_marker")
 
 
 def cache_found(

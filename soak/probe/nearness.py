@@ -59,10 +59,16 @@ def _diverges(first: Sequence[Logprob], second: Sequence[Logprob], limit: int) -
 
 def _mass(a: Logprob, b: Logprob) -> float:
     p, q = _named(a), _named(b)
-    below_p, below_q = min(p.values(), default=1.0), min(q.values(), default=1.0)
+    below_p, below_q = _bound(a), _bound(b)
     more = sum(max(0.0, share - q.get(token, below_q)) for token, share in p.items())
     less = sum(max(0.0, share - p.get(token, below_p)) for token, share in q.items())
     return min(1.0, max(more, less))  # both are bounds from below of the one distance
+
+
+def _bound(drawn: Logprob) -> float:
+    """Return what a token that a list does not name may have at most; the drawn one may stand below the list's end."""
+    others = [_share(logprob) for token, logprob in drawn.top if token != drawn.token]
+    return min(others) if others else 1.0 - _share(drawn.logprob)
 
 
 def _named(drawn: Logprob) -> dict[str, float]:

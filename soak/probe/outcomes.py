@@ -27,7 +27,18 @@ def outcomes_of(trials: Sequence[Trial], server: str = "as built") -> Outcomes:
         low=interval[0],
         high=interval[1],
         distinct=len({answer_of(trial.observation) for trial in trials}),
+        unanswered=sum(not spoke(trial) for trial in trials),
     )
+
+
+def answered(observation: Observation) -> bool:
+    """Whether an answer came to its end, so that it can be held against another."""
+    return observation.ending in ("complete", "no_end_marker")
+
+
+def spoke(trial: Trial) -> bool:
+    """Whether an answer says what the model does: it came to its end, or far enough to have a class of its own."""
+    return answered(trial.observation) or (trial.judgement is not None and trial.judgement.class_ != "error")
 
 
 def answer_of(observation: Observation) -> tuple[object, ...]:

@@ -9,7 +9,7 @@ what is looked at is how far apart the two tokens lie where the answers first pa
 from collections.abc import Sequence
 
 from soak.facts import DivergenceFound, Parting, Trial
-from soak.probe.diagnosis import NEAR_TIE_NATS
+from soak.probe.diagnosis import NEAR_TIE_NATS, WIDE_NATS
 from soak.probe.nearness import apart
 from soak.probe.outcomes import answer_of
 
@@ -20,15 +20,21 @@ def parting_of(name: str, first: Sequence[Trial], second: Sequence[Trial]) -> Pa
     """Return what one case came to; each server must have answered at least once."""
     answers = [{answer_of(trial.observation) for trial in trials} for trials in (first, second)]
     distance = apart(first[0].observation, second[0].observation, LIMIT_TOKENS)
-    known = [gap for gap in distance.gaps or () if gap is not None]
-    near = None if distance.diverges_at is None or not known else max(known) <= NEAR_TIE_NATS
     return Parting(
         case=name,
         own=(len(answers[0]), len(answers[1])),
         shared=bool(answers[0] & answers[1]),
         apart=distance,
-        near_tie=near,
+        near_tie=_near(distance.gaps),
     )
+
+
+def _near(gaps: tuple[float | None, float | None] | None) -> bool | None:
+    """Whether two tokens lie no farther apart than rounding goes, on both servers; None: between, or not known."""
+    known = [gap for gap in gaps or () if gap is not None]
+    if known and max(known) > WIDE_NATS:
+        return False
+    return True if len(known) == 2 and max(known) <= NEAR_TIE_NATS else None
 
 
 def divergence_found(servers: tuple[str, str], partings: Sequence[Parting], requests: int) -> DivergenceFound:
@@ -67,5 +73,6 @@ def _text(
         gaps = " and ".join("?" if gap is None else f"{gap:.2f}" for gap in first.apart.gaps or ())
         place = f"{first.case}, token {first.apart.diverges_at}: {gaps} nats ahead"
         return f"{head}, {share}; {len(wide)} farther apart than rounding goes, the first at {place}"
-    tail = "exact match is out of scope by design: rounding decides a near-tie"
-    return f"{head}, {share}; {tail}" if result == "near-ties only" else f"{head}, {share}; the others tell no gap"
+    if result == "near-ties only":
+        return f"{head}, {share}; exact match is out of scope by design: rounding decides a near-tie"
+    return f"{head}, {share}; the others lie between that and {WIDE_NATS:g}, or tell no gap"

@@ -22,17 +22,19 @@ def seed_of(case: Case, change: Change, repeat: int) -> int | None:
     return 1 + number_from("probe", case.seed or 0, case.name, repeat) % _SEED_MAX
 
 
-def body_of(case: Case, change: Change, repeat: int, capabilities: Capabilities) -> dict[str, Any]:
+def body_of(case: Case, change: Change, repeat: int, capabilities: Capabilities, occasion: str = "") -> dict[str, Any]:
     """
     Return the JSON of POST /chat/completions for one repeat; raises `UsageError` for a sampling field there is not.
 
     A salt of the change is sent as `cache_salt` where the engine is vLLM, so that the prompt's tokens stay the same;
-    elsewhere it stands at the head of the system prompt.
+    elsewhere it stands at the head of the system prompt. All salts look alike, and each `occasion` has its own: a
+    server that has run since an earlier one still holds what was cached under those.
     """
     sampling = _changed(case.sampling, change.sampling)
-    extra = {**case.extra_body, **change.extra_body}
+    kept = {name: value for name, value in case.extra_body.items() if name not in change.sampling}
+    extra = {**kept, **change.extra_body}
     salt = case.salt
-    if (wanted := _salt_of(case, change, repeat)) is not None:
+    if (wanted := _salt_of(case, change, repeat, occasion)) is not None:
         if capabilities.engine == "vllm":
             extra["cache_salt"] = wanted
         else:
@@ -52,10 +54,11 @@ def body_of(case: Case, change: Change, repeat: int, capabilities: Capabilities)
     )
 
 
-def _salt_of(case: Case, change: Change, repeat: int) -> str | None:
-    if change.salted:
-        return f"probe {number_from('salt', case.name, case.seed or 0, repeat) % 2**64:016x}"
-    return change.salt
+def _salt_of(case: Case, change: Change, repeat: int, occasion: str) -> str | None:
+    if not change.salted and change.salt is None:
+        return None
+    own = f"{case.seed or 0} {case.name} {repeat}" if change.salted else ""
+    return f"probe {number_from('salt', occasion, own, change.salt or '') % 2**64:016x}"
 
 
 def _changed(sampling: Sampling, fields: dict[str, Any]) -> Sampling:

@@ -93,7 +93,10 @@ def _ends(case: Case) -> list[int]:
 
 
 def _changed(case: Case, messages: tuple[Message, ...], *, tools: tuple[dict[str, object], ...]) -> Case:
-    return msgspec.structs.replace(case, messages=messages, tools=tools, reference=None, reference_tokens=None)
+    """Return the case with less to read; the answer that the whole of it got is not an answer to this."""
+    return msgspec.structs.replace(
+        case, messages=messages, tools=tools, reference=None, reference_tokens=None, observation=None
+    )
 
 
 def groups_of(messages: Sequence[Message]) -> list[tuple[Message, ...]]:

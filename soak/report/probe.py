@@ -25,6 +25,9 @@ def terminal_probe_plan(plan: ProbePlan) -> str:
     size = f"at most {count(plan.requests)} requests{kept}, {count(plan.output_tokens)} output tokens"
     lines = [f"probe {plan.probe} of {one_line(plan.case, 100)}: {size}"]
     lines += [f"  on {one_line(server, 160)}" for server in plan.servers]
+    lines.append(
+        "  besides: what each server is asked of itself, and a request that met no answer is sent up to 4 times"
+    )
     return "\n".join([*lines, *(f"  not tried: {one_line(text, 300)}" for text in plan.untried)])
 
 
@@ -78,7 +81,7 @@ def _cache_row(probe: CacheProbe, style: Style) -> list[str]:
 def terminal_shrink(found: ShrinkFound, width: int = 100, colour: bool = False) -> str:
     """Return what shrinking a failure came to: each step, and the smallest form."""
     style = Style(colour)
-    what = style.turn_class(found.failure) if found.failure else "any failure"
+    what = style.turn_class(found.failure) if found.failure else "nothing failed"
     header = ["tried", "failed", "rounds", "kept"]
     rows = [
         [one_line(step.text, 80), count(step.failed), count(step.rounds), _kept(step.kept, step.decided)]
@@ -98,8 +101,8 @@ def terminal_repro(found: ReproFound, width: int = 100, colour: bool = False) ->
     promise = found.promise
     lines = terminal_shrink(found.shrink, width, colour).splitlines() if found.shrink else []
     told = (
-        f"{found.file}: {Style(colour).turn_class(promise.failure)} in {promise.failed} of {promise.asked} answers;"
-        f" of {promise.repeats} rounds expect {promise.low} to {promise.high}"
+        f"{one_line(found.file, width)}: {Style(colour).turn_class(promise.failure)} in {promise.failed} of"
+        f" {promise.asked} answers; in {promise.repeats} rounds expect {promise.low} to {promise.high}"
     )
     agrees = f"its plain checker agrees with soak on {promise.checker_agrees} of {promise.checked} answers"
     use = "unpack it, and: python reproduce.py http://host:8000"

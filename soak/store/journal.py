@@ -6,9 +6,9 @@ killed in mid-line leaves a torn last line, which is dropped when the journal is
 cannot be read is damage and an error.
 """
 
-import contextlib
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Generic, Self, TypeVar
@@ -81,7 +81,7 @@ class Journal(Generic[T]):
                 os.fsync(self._file)
                 self._synced = time.monotonic()
         except OSError as error:
-            with contextlib.suppress(OSError):  # a torn line is dropped when the journal is opened again
+            with suppress(OSError):  # a torn line is dropped by the next process
                 os.ftruncate(self._file, end)
             raise _unwritable(self._path, error) from error
         self.kept.append(fact)
@@ -101,6 +101,8 @@ def _read(path: Path, kind: type[T]) -> tuple[list[T], int]:
         with path.open("rb") as file:
             while line := file.readline(_MAX_LINE_BYTES):
                 if not line.endswith(b"\n"):
+                    if len(line) == _MAX_LINE_BYTES:
+                        raise _too_long(path, len(facts) + 1)
                     break  # torn
                 facts.append(_decoded(decoder, line, path, len(facts) + 1))
                 whole += len(line)
@@ -120,6 +122,14 @@ def _decoded(decoder: msgspec.json.Decoder[T], line: bytes, path: Path, number: 
             why=f"line {number}: {error}",
             hint="put the file back from a copy, or begin anew in another folder",
         ) from error
+
+
+def _too_long(path: Path, number: int) -> RunFolderError:
+    return RunFolderError(
+        f"{path} is damaged",
+        why=f"line {number} is longer than {_MAX_LINE_BYTES} bytes",
+        hint="put the file back from a copy, or begin anew in another folder",
+    )
 
 
 def _write(file: int, data: bytes) -> None:

@@ -122,25 +122,21 @@ def test_a_turn_that_is_ok_is_not_triaged(soak: Soak, fake: Fakes) -> None:
 
 
 def test_greedy_answers_of_two_servers_are_held_against_each_other(soak: Soak, fake: Fakes) -> None:
-    """Equal servers never part; with another seed the fake's answers part widely; without a second server: told."""
+    """Equal servers never part; with another seed answers part widely; with none, or one that speculates: told."""
     server = fake("--rates", "none")
-    alike, other = (fake("--rates", "none", "--speculation", "off", "--seed", seed) for seed in ("0", "8"))
+    twin = fake("--rates", "none", "--speculation", "off")
+    other = fake("--rates", "none", "--speculation", "off", "--seed", "8")
     key = a_run(soak, server)
     arguments = ("probe", "run", key, "--diverge", "--json")
-    same = soak(*arguments, "--plain", alike.url)
+    same = soak(*arguments, "--plain", twin.url, "--into", "same")
     assert (same.code, same.json["result"]) == (0, "same"), same.err
     apart = soak(*arguments, "--plain", other.url, "--into", "other")
     assert apart.json["parted"] == 1
     assert apart.json["result"] in ("deviates", "undecided")
     assert soak(*arguments).code == 2
-
-
-def test_a_plain_server_that_speculates_is_refused(soak: Soak, fake: Fakes) -> None:
-    """The server named with --plain must run without speculation, as far as it says; else nothing was compared."""
-    server = fake("--rates", "none")
-    refused = soak("probe", "run", a_run(soak, server), "--diverge", "--plain", server.url)
-    assert refused.code == 2
-    assert "no server without speculation" in refused.error_lines()[0]
+    speculating = soak(*arguments, "--plain", fake("--rates", "none").url, "--into", "wrong")
+    assert speculating.code == 5
+    assert "runs with speculation" in speculating.error_lines()[0]
 
 
 def test_orders_that_contradict_each_other_are_refused(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
@@ -184,3 +180,104 @@ def test_siblings_are_asked_again_with_the_salt_they_shared(soak: Soak, fake: Fa
     assert planned.code == 0, planned.err
     asked = soak("probe", "run", sibling, "--only-repeats", "--repeats", "1")
     assert "cannot be made again" not in asked.err
+
+
+def test_a_full_disk_is_told_and_what_was_kept_stays(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """A journal that the disk does not take ends the probe with three lines and the way on, not with a traceback."""
+    server = fake("--rates", "none")
+    key = a_run(soak, server)
+    (tmp_path / "probe").mkdir()
+    (tmp_path / "probe" / "trials.jsonl").symlink_to("/dev/full")
+    command = soak("probe", "run", key, "--only-repeats", "--repeats", "3", "--into", "probe")
+    assert command.code == 7, command.err
+    assert "Traceback" not in command.err
+    (tmp_path / "file").write_text("")
+    assert soak("probe", "run", key, "--only-repeats", "--into", "file").code == 7
+
+
+def test_another_server_at_the_same_address_is_refused(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """Answers of one server are never counted with those of the next one at its URL."""
+    server = fake("--rates", "none")
+    key = a_run(soak, server)
+    arguments = ("probe", "run", key, "--only-repeats", "--repeats", "2", "--into", "probe")
+    assert soak(*arguments).code == 0
+    servers = tmp_path / "probe" / "servers.jsonl"
+    assert soak(*arguments).code == 0, "the same one goes on"
+    told = json.loads(servers.read_text())
+    told["build"]["version"] = "0.1"
+    servers.write_text(json.dumps(told) + "\n")
+    command = soak(*arguments)
+    assert command.code == 7
+    assert "another server" in command.error_lines()[0]
+
+
+def test_a_server_is_not_held_against_itself(soak: Soak, fake: Fakes) -> None:
+    """`--plain` with the target itself is refused where it is needed, and told as untried in a triage."""
+    server = fake("--rates", "loop=1")
+    key = a_run(soak, server)
+    command = soak("probe", "run", key, "--diverge", "--plain", server.url)
+    assert command.code == 2
+    assert "against itself" in command.err
+    planned = soak("probe", "run", key, "--plain", server.url, "--plan")
+    assert "no speculation" in planned.out
+    assert "not tried" in planned.out
+
+
+def test_numbers_that_cannot_be_asked_are_refused(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """A turn file with no room for tokens, no request at once or a seed beyond 63 bits is exit code 4."""
+    server = fake("--rates", "none")
+    case = {"schema": "soak.case/1", "name": "x", "messages": [{"role": "user", "content": "a"}]}
+    for wrong in (
+        {"in_flight": 0},
+        {"seed": 2**70},
+        {"sampling": {"max_tokens": 0}},
+        {"sampling": {"temperature": -1}},
+    ):
+        (tmp_path / "turn.json").write_text(json.dumps(case | wrong))
+        command = soak("probe", "--turn-file", "turn.json", "--target", server.url, "--only-repeats")
+        assert command.code == 4, (wrong, command.err)
+
+
+def test_a_turn_file_cannot_ask_for_the_key(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """A key of the user's is not sent to a server that only the turn file names."""
+    server = fake("--rates", "none")
+    case = {"schema": "soak.case/1", "name": "x", "messages": [{"role": "user", "content": "a"}], "build": server.url}
+    (tmp_path / "turn.json").write_text(json.dumps(case))
+    arguments = ("probe", "--turn-file", "turn.json", "--only-repeats", "--repeats", "1")
+    assert soak(*arguments, env={"SOAK_API_KEY": "sk-secret"}).code == 2
+    assert soak(*arguments).code == 0
+
+
+def test_an_interrupted_probe_says_how_to_go_on(soak: Soak, begin: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """SIGINT is exit code 130, with the folder in which the answers so far are kept."""
+    server = fake("--rates", "none", "--first-chunk-s", "0.2")
+    key = a_run(soak, server)
+    command = begin("probe", "run", key, "--only-repeats", "--repeats", "50")
+    kept = list[Path]()
+
+    def answered() -> bool:
+        kept[:] = tmp_path.glob("probes/*/trials.jsonl")
+        return bool(kept) and kept[0].read_bytes().count(b"\n") >= 2
+
+    wait_until(answered, what="two answers")
+    command.signal(signal.SIGINT)
+    command.wait()
+    assert command.code == 130
+    assert f"--into probes/{kept[0].parent.name} goes on" in command.err
+    assert "Traceback" not in command.err
+
+
+def test_what_was_not_answered_is_asked_again(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """Answers that never came, for the server was down, are asked for by the next process; the others are not."""
+    server = fake("--rates", "none")
+    key = a_run(soak, server)
+    arguments = ("probe", "run", key, "--only-repeats", "--repeats", "3", "--into", "probe", "--json")
+    assert soak(*arguments).code == 0
+    trials = tmp_path / "probe" / "trials.jsonl"
+    first, second, third = (json.loads(line) for line in trials.read_text().splitlines())
+    second["observation"] |= {"ending": "unreachable", "content": ""}
+    second["judgement"]["class_" if "class_" in second["judgement"] else "class"] = "error"
+    trials.write_text("".join(json.dumps(one) + "\n" for one in (first, second, third)))
+    again = soak(*arguments)
+    assert again.json["outcomes"][0]["classes"] == {"ok": 3}, again.err
+    assert len(trials.read_text().splitlines()) == 4

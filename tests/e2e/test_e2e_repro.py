@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from fakes import Ask, FakeServer, Script, make
+from fakes import Ask, FakeServer, Script, make, status
 from rigs.cli import Command, environment
 from rigs.replaying import until
 
@@ -94,13 +94,15 @@ async def test_a_bundle_reproduces_without_soak(begin: Begin, tmp_path: Path) ->
         assert {path.name for path in folder.iterdir()} == {
             "README.md", "reproduce.py", "bodies.jsonl", "expected.json", "environment.json", "answers.jsonl"
         }  # fmt: skip
+        seen = (folder / "answers.jsonl").read_bytes()
         code, out = await reproduced(folder, server.url)
         assert code == 0, out
         told = re.search(r"garbage_loop in (\d+) of 20 \(expected (\d+) to (\d+)\)", out)
         assert told is not None, out
         assert int(told[1]) == promise["failed"], "the same seeds give the same answers here"
-        answers = [json.loads(line) for line in (folder / "answers.jsonl").read_text().splitlines()]
+        answers = [json.loads(line) for line in (folder / "reproduced.jsonl").read_text().splitlines()]
         assert len(answers) == 20
+        assert (folder / "answers.jsonl").read_bytes() == seen, "what was seen stays as it was"
     code, out = await reproduced(folder, "http://127.0.0.1:9")
     assert code == 5
     assert "does not answer" in out
@@ -121,3 +123,18 @@ async def test_what_does_not_fail_makes_no_bundle(begin: Begin, tmp_path: Path) 
         assert not (tmp_path / "none.zip").exists()
         command = await ended(begin(*arguments, "-o", "absent/none.zip"))
         assert command.code == 2
+
+
+async def test_what_a_smaller_form_is_refused_for_is_not_kept(begin: Begin, tmp_path: Path) -> None:
+    """A server that refuses short conversations leaves the long one that fails, not a short one that is an error."""
+
+    def picky(ask: Ask) -> Script:
+        return status(400, "roles must alternate") if 1 < len(ask.body["messages"]) < 20 else poisoned(ask)
+
+    async with FakeServer(picky) as server:
+        turn(tmp_path)
+        arguments = ("probe", "--turn-file", "turn.json", "--target", server.url, "--shrink", "--budget", "120")
+        command = await ended(begin(*arguments, "--json"))
+        assert command.code == 0, command.err
+        assert command.json["failure"] == "garbage_loop"
+        assert command.json["after"]["messages"] >= 20

@@ -1,9 +1,10 @@
 """Benches: servers in one state each, opened one after the other; what they answer is kept in the probe's folder."""
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import TracebackType
 from typing import Self
 
 import msgspec
@@ -11,11 +12,11 @@ import msgspec
 from soak.app.audience import Preparing
 from soak.app.sides import ArmSpec, Side, open_sides
 from soak.classify import DEFAULTS, Settings
-from soak.errors import UsageError
-from soak.facts import EngineChange, Trial, digest_of
+from soak.errors import RunFolderError, TargetError, UsageError
+from soak.facts import Build, EngineChange, Trial, digest_of
 from soak.facts.scenario import ToolMode
 from soak.launch import altered
-from soak.probe import Allowance, Ask, Asker
+from soak.probe import Allowance, Ask, Asker, spoke
 from soak.store import Journal
 
 WITHOUT_SPECULATION = EngineChange(speculation=False)
@@ -49,6 +50,12 @@ class ProbeOrder:
         if change == EngineChange():
             return self.target
         if self.plain is not None and change == WITHOUT_SPECULATION:
+            if bench_name(self.plain) == bench_name(self.target):
+                raise UsageError(
+                    f"{self.plain.given} is both the server that is asked and the one without speculation",
+                    why="what it answers would be held against itself",
+                    hint="name with --plain another server, which runs without speculation",
+                )
             return self.plain
         if self.plain is not None and self.plain.launched and self.plain.build and change.speculation is False:
             besides = msgspec.structs.replace(change, speculation=None)
@@ -79,20 +86,56 @@ class Bench:
     asker: Asker
 
 
+class Served(msgspec.Struct, frozen=True, kw_only=True):
+    """What a bench was when it was first asked: the server at a URL may be another one tomorrow."""
+
+    bench: str
+    build: Build
+
+
 class Kept:
-    """The trials of a probe: those of earlier processes, and each new one as it ends; a context manager."""
+    """
+    The trials of a probe: those of earlier processes, and each new one as it ends; a context manager.
+
+    What an earlier process was not answered is asked again: its server may have been down.
+    """
 
     def __init__(self, folder: Path) -> None:
+        self._folder = folder
         self._journal = Journal(folder / "trials.jsonl", Trial)
+        self._servers = Journal(folder / "servers.jsonl", Served)
+        self._open = ExitStack()
         self.trials: dict[tuple[str, str, str, int], Trial] = {}
 
     def __enter__(self) -> Self:
-        self._journal.__enter__()
-        self.trials = {trial.key: trial for trial in self._journal.kept}
+        with ExitStack() as opened:
+            opened.enter_context(self._journal)
+            opened.enter_context(self._servers)
+            self._open = opened.pop_all()
+        self.trials = {trial.key: trial for trial in self._journal.kept if spoke(trial)}
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._journal.__exit__(None, None, None)
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._open.__exit__(kind, error, trace)
+
+    @property
+    def sent(self) -> int:
+        """How many requests were sent, in all processes, and came to an end."""
+        return len(self._journal.kept)
+
+    def served(self, bench: str, build: Build) -> None:
+        """Note what a bench is; raises `RunFolderError` if it is another server than the one that answered before."""
+        before = {one.bench: one.build for one in self._servers.kept}.get(bench)
+        if before is None:
+            self._servers.add(Served(bench=bench, build=build))
+        elif _another(before, build):
+            raise RunFolderError(
+                f"{bench} is another server than the one whose answers {self._folder} keeps",
+                why=f"it was {_told(before)}, and is {_told(build)}",
+                hint="begin anew in another folder, or without --into",
+            )
 
     def add(self, trial: Trial) -> None:
         """Keep one; raises `RunFolderError` if the disk does not take it."""
@@ -108,7 +151,7 @@ class Benches:
         self._kept = kept
         self.audience = audience
         self.allowance = Allowance(order.max_requests)
-        self.allowance.used = len(kept.trials)
+        self.allowance.used = kept.sent
 
     def kept(self, change: EngineChange, ask: Ask) -> tuple[Trial, ...] | None:
         """Return the trials of `ask` on a server in this state, if all of them are kept: then none is needed for it."""
@@ -144,7 +187,13 @@ class Benches:
             log_folder=self.order.folder,
             audience=self.audience,
         ) as (side,):
-            self._refuse_speculating(change, side)
+            self._kept.served(name, side.build)
+            if change == WITHOUT_SPECULATION and side.build.settings.get("speculation"):
+                raise TargetError(
+                    f"{side.given} runs with speculation",
+                    why="it was to be the server without",
+                    hint="name with --plain a server of the same model that runs without speculation",
+                )
             asker = Asker(
                 bench=name,
                 target=side.target,
@@ -155,14 +204,19 @@ class Benches:
             )
             yield Bench(name=name, side=side, asker=asker)
 
-    def _refuse_speculating(self, change: EngineChange | None, side: Side) -> None:
-        """Refuse a server that was named to run without speculation and runs with it: it would show nothing."""
-        if change == WITHOUT_SPECULATION and self.order.plain is not None and side.capabilities.speculation_on:
-            raise UsageError(
-                f"{side.given} is no server without speculation",
-                why="it says itself that it speculates",
-                hint="start it without a speculative config, and name it with --plain",
-            )
+
+def _another(before: Build, now: Build) -> bool:
+    """Whether two servers differ in what both of them tell; what one does not tell is no difference."""
+    names = ("speculation", "prefix_cache")
+    pairs = [(before.settings.get(name), now.settings.get(name)) for name in names]
+    pairs += [(before.engine, now.engine), (before.version, now.version), (before.model, now.model)]
+    return any(one != other for one, other in pairs if one is not None and other is not None)
+
+
+def _told(build: Build) -> str:
+    words = (build.engine or "an unknown engine", build.version or "", build.model)
+    on = [name for name in ("speculation", "prefix_cache") if build.settings.get(name)]
+    return " ".join(filter(None, words)) + (f" with {' and '.join(on)}" if on else "")
 
 
 def bench_name(spec: ArmSpec) -> str:

@@ -86,6 +86,7 @@ class _Session:
         self._case = case
         self._order = order
         self._ask = bench.asker
+        self._salt_in_prompt = bench.side.capabilities.engine != "vllm"
         self._cold: dict[str, tuple[Trial, ...]] = {}
         self._requests = 0
 
@@ -144,9 +145,24 @@ class _Session:
         pairs = []
         for case in beginnings:
             cold = self._cold_of(case)
-            (warm,) = self._sent(Ask(case=case, change=_AS_ASKED, repeats=2, first=2 * round_))
+            (warm,) = self._sent(self._twice(case, round_))
             pairs.append(_Pair("salted", case, warm[1], cold[0]))
         return pairs
+
+    def _twice(self, case: Case, round_: int) -> Ask:
+        """
+        Return two repeats with nothing changed, both kept or neither: a second one alone may find nothing cached.
+
+        Where a salt stands in the prompt they have one too, so that warm and cold read alike.
+        """
+        if self._salt_in_prompt:
+            unit = self._unit(f"salted {case.name} {round_}", partial(_twice_asks, case))
+            return Ask(case=case, change=Change(salt=unit, same_seed=True), repeats=2)
+        for first in count(2 * round_, 4):
+            ask = Ask(case=case, change=_AS_ASKED, repeats=2, first=first)
+            if self._ask.missing(ask) != 1:
+                return ask
+        raise AssertionError("unused repeats are always found")
 
     def _aba(self, beginnings: Sequence[Case], round_: int) -> "list[_Pair]":
         load = [branch(case, number) for case in beginnings for number in range(_LOAD_BRANCHES)]
@@ -209,6 +225,10 @@ class _Pair:
 
 def _aba_asks(case: Case, others: Sequence[Case], salt: str) -> list[Ask]:
     return [Ask(case=case, change=Change(salt=salt, same_seed=True), repeats=3), *_asks_of(others, salt)]
+
+
+def _twice_asks(case: Case, salt: str) -> list[Ask]:
+    return [Ask(case=case, change=Change(salt=salt, same_seed=True), repeats=2)]
 
 
 def _asks_of(cases: Sequence[Case], salt: str) -> list[Ask]:

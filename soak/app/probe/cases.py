@@ -9,6 +9,7 @@ import msgspec
 
 from soak.app.showing import find_turn, list_turns
 from soak.check import scenario_of
+from soak.classify import DEFAULTS, Settings
 from soak.errors import TranscriptError, UsageError
 from soak.facts import CASE_SCHEMA, ArmCard, Capabilities, Case, Change, Manifest, Record, Started, TurnClass, digest_of
 from soak.plan import salt_for, siblings_of
@@ -127,9 +128,14 @@ def arm_of_run(path: Path, name: str) -> ArmCard:
     return next(card for card in folder.manifest.arms if card.name == arm)
 
 
+def settings_of_run(path: Path | None) -> Settings:
+    """Return the classifiers' settings that a run was judged with, so that answers asked anew are judged alike."""
+    return DEFAULTS if path is None else DEFAULTS.override(dict(scenario_of(RunFolder.open(path).manifest).classify))
+
+
 def case_of_file(path: Path) -> Case:
     """Return the case in a turn file; raises `TranscriptError` if it cannot be read or is none."""
-    hint = "a turn file is made by `soak repro`, or holds one soak.case/1: its name and its messages"
+    hint = "a turn file is made by `soak probe --shrink`, or holds one soak.case/1: its name and its messages"
     try:
         if path.stat().st_size > _MAX_FILE_BYTES:
             raise TranscriptError(f"{path} is too large", why=f"more than {_MAX_FILE_BYTES} bytes", hint=hint)
@@ -138,10 +144,38 @@ def case_of_file(path: Path) -> Case:
         raise TranscriptError(f"{path} cannot be read", why=error.strerror or str(error), hint=hint) from error
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise TranscriptError(f"{path} is no turn file", why=str(error), hint=hint) from error
-    if case.schema != CASE_SCHEMA or not case.messages:
-        why = "it has no messages" if not case.messages else f"its schema is {case.schema[:60]}"
+    why = _wrong(case)
+    if why is not None:
         raise TranscriptError(f"{path} is no turn file", why=why, hint=hint)
     return case
+
+
+_LIMITS: dict[str, tuple[float, float]] = {
+    "temperature": (0, 5),
+    "top_p": (1e-9, 1),
+    "top_k": (-1, 2**31),
+    "min_p": (0, 1),
+    "repetition_penalty": (1e-9, 1e9),
+    "presence_penalty": (-2, 2),
+    "frequency_penalty": (-2, 2),
+    "max_tokens": (1, 2**31),
+    "seed": (0, 2**63 - 1),
+    "logprobs": (0, 20),
+    "in_flight": (1, 4096),
+}
+
+
+def _wrong(case: Case) -> str | None:
+    """Return what makes a case one that cannot be asked, None if nothing does."""
+    if case.schema != CASE_SCHEMA:
+        return f"its schema is {case.schema[:60]}"
+    if not case.messages:
+        return "it has no messages"
+    for name, (least, most) in _LIMITS.items():
+        value = getattr(case if hasattr(case, name) else case.sampling, name)
+        if value is not None and not least <= value <= most:
+            return f"its {name} is not from {least:g} to {most:g}"
+    return None
 
 
 def _case(history: History, manifest: Manifest, record: Record, started: Started, *, source: str) -> Case:

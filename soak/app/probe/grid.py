@@ -8,7 +8,7 @@ from itertools import groupby, pairwise
 from soak.app.probe.benches import Benches, ProbeOrder, bench_name
 from soak.errors import EngineError, UsageError
 from soak.facts import Case, EngineChange, Grid, GridFound, ProbePlan, Trial, digest_of
-from soak.probe import FIRST_REPEAT, Ask, Cell, cells_of, found_by_grid
+from soak.probe import FIRST_REPEAT, Ask, Cell, cells_of, found_by_grid, spoke
 from soak.store import read_journal
 
 
@@ -145,7 +145,7 @@ def _same_as_before(order: ProbeOrder, state: EngineChange, files: dict[str, str
 
 def _kept(order: ProbeOrder, tried: Tried, cases: Sequence[Case], repeats: int) -> int:
     path = order.folder / "trials.jsonl"
-    kept = {trial.key for trial in read_journal(path, Trial)} if cases and path.exists() else set()
+    kept = {trial.key for trial in read_journal(path, Trial) if spoke(trial)} if cases and path.exists() else set()
     if not kept:
         return 0
     return sum(

@@ -52,7 +52,13 @@ def make_repro(
             raise NotReproducedError(
                 f"{failure} came in {promise.failed} of {promise.asked} answers",
                 why="a bundle must show what it promises",
-                hint="ask more often with --repeats, or on the build the turn failed on with --target",
+                hint="ask more often (--repeats), more at once (--in-flight), or the build it failed on (--target)",
+            )
+        if promise.script_failed < 2:
+            raise NotReproducedError(
+                f"the bundle's plain checker sees {promise.script_failed} of {promise.failed} {failure} answers",
+                why="only soak's own classifiers see this failure, and a bundle must show what it promises",
+                hint="send the smallest form as a turn file instead: soak probe --shrink",
             )
         files = bundle_files(
             shrunk.form,

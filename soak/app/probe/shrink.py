@@ -1,5 +1,6 @@
 """`soak probe --shrink`: the smallest conversation that still fails, found with a budget of requests."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +36,8 @@ class Shrunk:
     steps: list[ShrinkStep] = field(default_factory=list)
     requests: int = 0
     why_ended: str = ""
+    endings: frozenset[str] = frozenset()
+    """How failing answers ended before anything was made smaller."""
 
 
 def plan_shrink(cases: Sequence[Case], order: ShrinkOrder) -> ProbePlan:
@@ -79,6 +82,11 @@ def found_of(before: Form, shrunk: Shrunk, files: tuple[str, ...] = ()) -> Shrin
 def shrink(form: Form, order: ShrinkOrder, asker: Asker) -> Shrunk:
     """Return the smallest form that was found to fail still, asking no more than the budget."""
     shrunk = Shrunk(form=form, failure=_failure(form))
+    whole = [trial for of_case in asked(asker, form, order.repeats) for trial in of_case]
+    bad = Counter(class_of(trial) for trial in whole if class_of(trial) != "ok")
+    if shrunk.failure is None and bad:
+        shrunk.failure = bad.most_common(1)[0][0]
+    shrunk.endings = frozenset(one.observation.ending for one in whole if class_of(one) == shrunk.failure)
     shrunk.failed, shrunk.rounds = _rounds(asker, form, shrunk, order.repeats)
     shrunk.first_failed, shrunk.first_rounds = shrunk.failed, shrunk.rounds
     test = rate_test_for(shrunk.failed, shrunk.rounds)
@@ -128,7 +136,7 @@ def _rounds(asker: Asker, form: Form, shrunk: Shrunk, rounds: int, first: int = 
     """Ask so many rounds; return how many of them failed, and how many there were."""
     shrunk.requests += rounds * len(form.cases)
     trials = asked(asker, form, rounds, first)
-    fails = [any(_fails(of_case[number], shrunk.failure) for of_case in trials) for number in range(rounds)]
+    fails = [any(_fails(of_case[number], shrunk) for of_case in trials) for number in range(rounds)]
     return sum(fails), rounds
 
 
@@ -139,12 +147,14 @@ def asked(asker: Asker, form: Form, rounds: int, first: int = 0) -> tuple[tuple[
     return asker.together(asks, form.in_flight)
 
 
-def _fails(trial: Trial, failure: TurnClass | None) -> bool:
-    return class_of(trial) == failure if failure else class_of(trial) != "ok"
+def _fails(trial: Trial, shrunk: Shrunk) -> bool:
+    """Whether it fails as the whole did: a smaller form that the server refuses is another failure, if it is one."""
+    same = class_of(trial) == shrunk.failure
+    return same and (shrunk.failure != "error" or trial.observation.ending in shrunk.endings)
 
 
 def _failure(form: Form) -> TurnClass | None:
-    """Return the failure looked for: the class of the turns when they were first asked; None: any but ok."""
+    """Return the failure looked for: the class of the turns when they were first asked; None: what comes most often."""
     classes = {case.judgement.class_ for case in form.cases if case.judgement} - {"ok"}
     return classes.pop() if len(classes) == 1 else None
 

@@ -2,18 +2,32 @@
 `soak probe RUN TURN`: why this turn broke.
 
 The turn is asked again as it was and in conditions that each take one thing away; a trusted server (the same build
-without speculation and, where soak starts it, without prefix cache) says what the model itself makes of the tokens at
-the onset of the failure. What that shows is decided in `soak.probe.diagnosis`.
+without speculation) says what the model itself makes of the tokens at the onset of the failure. What that shows is
+decided in `soak.probe.diagnosis`.
 """
 
 import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
+import msgspec
+
 from soak.app.probe.benches import WITHOUT_SPECULATION, Bench, Benches, ProbeOrder
 from soak.client import Desk, Row, prompt_ids, scores
-from soak.errors import SoakError, UsageError
-from soak.facts import Case, Change, Diagnosis, EngineChange, Law, Observation, Outcomes, ProbePlan, TurnClass
+from soak.errors import EngineError, UsageError
+from soak.facts import (
+    Case,
+    Change,
+    Diagnosis,
+    EngineChange,
+    Judgement,
+    Law,
+    Observation,
+    Outcomes,
+    ProbePlan,
+    Trial,
+    TurnClass,
+)
 from soak.probe import (
     ALONE,
     AS_ASKED,
@@ -32,6 +46,7 @@ from soak.probe import (
     onset_of,
     outcomes_of,
     places_of,
+    reshaped,
 )
 
 NO_CACHE_CHANGE = EngineChange(prefix_cache=False)
@@ -54,9 +69,10 @@ class _Tried:
     conditions: dict[str, Outcomes] = field(default_factory=dict)
     untried: dict[str, str] = field(default_factory=dict)
     laws: tuple[Law, ...] = ()
-    failing: Observation | None = None
+    failing: tuple[Observation, Judgement | None] | None = None
     identical: int = 0
     places: dict[str, int] = field(default_factory=dict)
+    salt_in_prompt: bool = False
 
 
 def states_of(case: Case) -> tuple[State, ...]:
@@ -107,6 +123,7 @@ def probe_triage(case: Case, repeats: int, benches: Benches) -> Diagnosis:
         laws=tried.laws,
         untried=tried.untried,
         identical=tried.identical,
+        salt_in_prompt=tried.salt_in_prompt,
     )
     cast = diagnose(seen)
     return Diagnosis(
@@ -145,7 +162,7 @@ def _try(state: State, case: Case, repeats: int, failure: TurnClass, benches: Be
             _ask(state, case, repeats, failure, bench, tried)
             if state.scored:
                 tried.laws = _laws(case, failure, bench, tried)
-    except SoakError as error:
+    except EngineError as error:
         if state.engine == EngineChange() and state.serving == 1:
             raise
         tried.untried.update({name: error.what for name in state.conditions if name not in tried.conditions})
@@ -163,32 +180,62 @@ def _ask(state: State, case: Case, repeats: int, failure: TurnClass, bench: Benc
         tried.conditions[name] = outcomes_of(trials, server=_named(state))
         if name == AS_ASKED:
             tried.identical = identical_of(trials)
-            failing = [trial.observation for trial in trials if class_of(trial) == failure]
-            tried.failing = case.observation or (failing[0] if failing else None)
-            tried.places = places_of(tried.failing, bench.side.environment, bench.side.build)
+            tried.failing = _failing(case, [trial for trial in trials if class_of(trial) == failure])
+            tried.places = places_of(
+                tried.failing[0] if tried.failing else None, bench.side.environment, bench.side.build
+            )
+            tried.salt_in_prompt = bench.side.capabilities.engine != "vllm"
+        if name == SALTED and not tried.salt_in_prompt and (hits := _cached(trials)):
+            del tried.conditions[name]
+            tried.untried[name] = f"the server takes no notice of the salt: {hits} tokens came from its cache"
+
+
+def _failing(case: Case, failing: Sequence[Trial]) -> tuple[Observation, Judgement | None] | None:
+    """
+    Return the answer whose tokens are looked at, with what the classifiers said of it.
+
+    It is the one that was first given, unless its tokens are not known or its prompt cannot be made again to the
+    letter: then the model would be asked about tokens that it never gave after this prompt.
+    """
+    first = case.observation
+    if first is not None and first.token_ids and case.exact:
+        return first, case.judgement
+    for trial in failing:
+        if trial.observation.token_ids:
+            return trial.observation, trial.judgement
+    return None if first is None else (msgspec.structs.replace(first, token_ids=None), case.judgement)
+
+
+def _cached(trials: Sequence[Trial]) -> int:
+    """Return the most tokens that the server says came from its cache for one of these answers."""
+    usages = [trial.observation.usage for trial in trials]
+    return max((usage.cached or 0 for usage in usages if usage is not None), default=0)
 
 
 def _laws(case: Case, failure: TurnClass, bench: Bench, tried: _Tried) -> tuple[Law, ...]:
     """Return what the model makes of the tokens around the onset, by this server; untold where it cannot say."""
-    observation = tried.failing
-    if observation is None or not observation.token_ids:
-        tried.untried["the model's own law at the onset"] = "the answer's token ids are not known"
+    what = "the model's own law at the onset"
+    if (field_ := reshaped(case)) is not None:
+        tried.untried[what] = f"{field_} makes the law that tokens are drawn from another one"
         return ()
-    around = list(_around(case, failure, observation))
+    if tried.failing is None or not tried.failing[0].token_ids:
+        tried.untried[what] = "the answer's token ids are not known"
+        return ()
+    observation, judgement = tried.failing
+    tokens = tried.failing[0].token_ids
+    around = _around(len(tokens), failure, onset_of(judgement, observation))
     try:
-        rows = asyncio.run(_rows(case, bench, observation.token_ids[: around[-1] + 1], around[0]))
-    except SoakError as error:
-        tried.untried["the model's own law at the onset"] = f"{error.what}: {error.why}"
+        rows = asyncio.run(_rows(case, bench, tokens[: around[-1] + 1], around[0]))
+    except EngineError as error:
+        tried.untried[what] = f"{error.what}: {error.why}"
         return ()
     return tuple(law_of(row, around[0] + at) for at, row in enumerate(rows))
 
 
-def _around(case: Case, failure: TurnClass, observation: Observation) -> range:
+def _around(tokens: int, failure: TurnClass, onset: int) -> range:
     """Return the places to look at: the last token of a stop, else some tokens from just before the onset."""
-    tokens = len(observation.token_ids or ())
     if failure == "early_stop":
         return range(tokens - 1, tokens)
-    onset = onset_of(case, observation)
     return range(max(0, onset - _AROUND // 2), min(tokens, onset + _AROUND))
 
 

@@ -5,7 +5,7 @@ Ask a server what is in bodies.jsonl, class each answer, and hold the count agai
     python reproduce.py URL [--repeats K] [--in-flight N] [--model NAME] [--api-key-env VARIABLE] [--answers FILE]
 
 URL is the server's base, such as http://localhost:8000 (with or without /v1). Needs Python 3.9 or newer and nothing
-else. Exit code: 0 the failure came about as often as expected, 1 it did not, 2 wrong usage, 5 no server.
+else. Exit code: 0 the failure came about as often as expected, 1 it did not, 2 wrong usage, 5 no server or no answer.
 """
 
 from __future__ import annotations
@@ -14,19 +14,24 @@ import argparse
 import hashlib
 import http.client
 import json
+import math
 import os
 import ssl
 import sys
 import threading
+import time
 import urllib.parse
 import zlib
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).resolve().parent
 TIMEOUT_S = 900
+ANSWER_S = 3600
 MAX_BYTES = 64 * 1024 * 1024
+MAX_LINE_BYTES = 8 * 1024 * 1024
 TAIL = 8000
 LOOP_CHARS = 400
 LOOP_COPIES = 4
@@ -73,14 +78,13 @@ def class_of(answer: dict[str, Any], expected: dict[str, Any]) -> str:
         try:
             if not isinstance(json.loads(call["arguments"] or "{}"), dict):
                 return "error"
-        except ValueError:
+        except (ValueError, RecursionError):
             return "error"
     said = answer["content"].strip()
-    if not answer["tool_calls"] and (not said or len(said) < expected["short_chars"]):
-        return "early_stop"
-    if digest(said) in expected["early_texts"]:
-        return "early_stop"
-    return "ok"
+    if answer["tool_calls"]:
+        return "ok"
+    short = not said or len(said) < expected["short_chars"]
+    return "early_stop" if short or digest(said) in expected["early_texts"] else "ok"
 
 
 def digest(text: str) -> str:
@@ -122,7 +126,7 @@ def served_model(url: str, key: str) -> str:
         if response.status != 200:
             raise OSError(f"GET /v1/models: HTTP {response.status}")
         return str(json.loads(body)["data"][0]["id"])
-    except (ValueError, KeyError, IndexError, TypeError) as error:
+    except (ValueError, KeyError, IndexError, TypeError, RecursionError) as error:
         raise OSError("GET /v1/models names no model") from error
     finally:
         connection.close()
@@ -143,19 +147,19 @@ def ask(url: str, body: dict[str, Any], key: str) -> dict[str, Any]:
             read(response, answer, calls)
         finally:
             connection.close()
-    except (OSError, http.client.HTTPException) as error:
+    except (OSError, http.client.HTTPException, ValueError) as error:
         answer["error"] = f"{type(error).__name__}: {error}"
     answer["tool_calls"] = [calls[index] for index in sorted(calls)]
     return answer
 
 
 def read(response: http.client.HTTPResponse, answer: dict[str, Any], calls: dict[int, dict[str, str]]) -> None:
-    """Read the events of a stream into the answer."""
-    size = 0
-    for line in response:
+    """Read the events of a stream into the answer; lines, the whole and the time it takes are bounded."""
+    size, began = 0, time.monotonic()
+    while line := response.readline(MAX_LINE_BYTES):
         size += len(line)
-        if size > MAX_BYTES:
-            answer["error"] = f"the answer is larger than {MAX_BYTES} bytes"
+        if size > MAX_BYTES or len(line) == MAX_LINE_BYTES or time.monotonic() - began > ANSWER_S:
+            answer["error"] = f"an answer of more than {MAX_BYTES} bytes, {MAX_LINE_BYTES} in a line or {ANSWER_S} s"
             return
         if not line.startswith(b"data:"):
             continue
@@ -168,7 +172,7 @@ def read(response: http.client.HTTPResponse, answer: dict[str, Any], calls: dict
                 answer["error"] = json.dumps(event["error"])[:500]
             for choice in event.get("choices") or []:
                 take(choice, answer, calls)
-        except (ValueError, TypeError, AttributeError, KeyError):
+        except (ValueError, TypeError, AttributeError, KeyError, OverflowError, RecursionError):
             answer["error"] = "an event that is no chat completion chunk"
 
 
@@ -194,17 +198,15 @@ def load(name: str) -> Any:
         return [json.loads(line) for line in file] if name.endswith("l") else json.load(file)
 
 
-def questions(repeats: int) -> list[dict[str, Any]]:
-    """Return the bodies to send: of every round each conversation once, seeds as they were, then counted on."""
-    asked = []
+def questions(repeats: int) -> Iterator[dict[str, Any]]:
+    """Yield the bodies to send: of every round each conversation once, seeds as they were, then counted on."""
+    lines = load("bodies.jsonl")
     for number in range(repeats):
-        for one in load("bodies.jsonl"):
-            body = dict(one["body"])
-            seeds = one["seeds"]
+        for one in lines:
+            body, seeds = dict(one["body"]), one["seeds"]
             if seeds:
                 body["seed"] = seeds[number] if number < len(seeds) else (seeds[-1] + number) % (2**31 - 1) + 1
-            asked.append(body)
-    return asked
+            yield body
 
 
 def main() -> int:
@@ -216,38 +218,79 @@ def main() -> int:
     parser.add_argument("--in-flight", type=int, default=expected["in_flight"])
     parser.add_argument("--model", help="default: the one that the server lists first")
     parser.add_argument("--api-key-env", metavar="VARIABLE", help="the environment variable that holds the key")
-    parser.add_argument("--answers", default="answers.jsonl", help="where the answers are written")
+    parser.add_argument("--answers", default="reproduced.jsonl", help="where the answers are written")
     options = parser.parse_args()
     if options.repeats < 1 or options.in_flight < 1:
         parser.error("--repeats and --in-flight must be at least 1")
     key = os.environ.get(options.api_key_env, "") if options.api_key_env else ""
     try:
+        connect(options.url)
         model = options.model or served_model(options.url, key)
     except (OSError, http.client.HTTPException, ValueError) as error:
-        print(f"the server does not answer: {error}", file=sys.stderr)
+        print(f"the server does not answer: {str(error)[:500]!a}", file=sys.stderr)
         return 5
-    return report(options, expected, ask_all(options, model, key, expected))
+    try:
+        return report(options, expected, ask_all(options, model, key, expected))
+    except OSError as error:
+        print(f"{options.answers!a} cannot be written: {error.strerror}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print(f"interrupted; what was answered is in {options.answers!a}", file=sys.stderr)
+        return 130
 
 
 def ask_all(options: argparse.Namespace, model: str, key: str, expected: dict[str, Any]) -> list[str]:
     """Return the class of every answer, printed and written as it comes."""
     lock = threading.Lock()
     classes: list[str] = []
+    asked = enumerate(questions(options.repeats))
     with Path(options.answers).open("w", encoding="utf-8") as file, ThreadPoolExecutor(options.in_flight) as pool:
 
-        def one(numbered: tuple[int, dict[str, Any]]) -> None:
-            number, body = numbered
+        def one() -> bool:
+            with lock:
+                number, body = next(asked, (-1, {}))
+            if number < 0:
+                return False
             answer = ask(options.url, dict(body, model=model), key)
             found = class_of(answer, expected)
             with lock:
                 classes.append(found)
                 line = {"id": str(number), "class": found, "max_tokens": body.get("max_tokens"), **answer}
                 file.write(json.dumps(line) + "\n")
+                file.flush()
                 end = (answer["error"] or answer["content"] or answer["reasoning"])[-60:].replace("\n", " ")
-                print(f"{number:4d}  {found:13} {answer['finish_reason']!s:11} ...{end!a}")
+                print(f"{number:4d}  {found:13} {str(answer['finish_reason'])[:20]!a:11} ...{end!a}", flush=True)
+            return True
 
-        list(pool.map(one, enumerate(questions(options.repeats))))
+        def worker() -> None:
+            while one():
+                pass
+
+        try:
+            for done in [pool.submit(worker) for _ in range(options.in_flight)]:
+                done.result()
+        except BaseException:
+            with lock:
+                asked = iter(())  # type: ignore[assignment]
+            raise
     return classes
+
+
+def predicted(events: int, turns: int, further: int) -> tuple[int, int]:
+    """Return between how many and how many of further answers will fail with 95 %: beta-binomial, Jeffreys' prior."""
+    a, b = events + 0.5, turns - events + 0.5
+    low, high, below = 0, further, 0.0
+    for count in range(further + 1):
+        log = math.lgamma(further + 1) - math.lgamma(count + 1) - math.lgamma(further - count + 1)
+        log += math.lgamma(count + a) + math.lgamma(further - count + b) - math.lgamma(further + a + b)
+        log += math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
+        share = math.exp(log)
+        if below < 0.025 <= below + share:
+            low = count
+        if below < 0.975 <= below + share:
+            high = count
+        below += share
+    return low, high
 
 
 def report(options: argparse.Namespace, expected: dict[str, Any], classes: list[str]) -> int:
@@ -256,12 +299,16 @@ def report(options: argparse.Namespace, expected: dict[str, Any], classes: list[
     failed = classes.count(failure)
     low, high = expected["low"], expected["high"]
     if options.repeats != expected["repeats"]:
-        share = len(classes) / (expected["repeats"] or 1)
-        low, high = int(low * share), -int(-high * share // 1)
+        low, high = predicted(expected["script_failed"], expected["asked"], len(classes))
     print(f"\n{failure} in {failed} of {len(classes)} (expected {low} to {high})")
     if expected["checker_agrees"] < expected["checked"]:
         agreed = f"{expected['checker_agrees']} of {expected['checked']}"
         print(f"this script's plain checker agrees with soak on {agreed} stored answers; to be sure: soak classify")
+    errors = classes.count("error")
+    if failure != "error" and errors:
+        print(f"{errors} of {len(classes)} answers were errors, which show neither the failure nor its absence")
+        if errors == len(classes):
+            return 5
     return 0 if low <= failed and failed > 0 else 1
 
 

@@ -5,8 +5,33 @@ import math
 import msgspec
 import pytest
 
-from soak.facts import Case, Change, Logprob, Message, Observation, Sampling, ToolCall, Trial, TurnKey, Usage
-from soak.probe import apart, bar_of, branch, cache_found, floor_of, prefixes_of, probe_of, probing
+from soak.facts import (
+    Capabilities,
+    Case,
+    Change,
+    Logprob,
+    Message,
+    Observation,
+    Sampling,
+    ToolCall,
+    Trial,
+    TurnKey,
+    Usage,
+)
+from soak.probe import (
+    Form,
+    apart,
+    bar_of,
+    body_of,
+    branch,
+    cache_found,
+    floor_of,
+    parting_of,
+    prefixes_of,
+    probe_of,
+    probing,
+    smaller,
+)
 
 TALK = tuple(
     Message(role=role, content=f"{role} {number}")
@@ -70,6 +95,17 @@ def test_what_a_list_does_not_name_is_bounded_by_its_last() -> None:
     """A token that the other list leaves out may be as likely as the last one there: only the rest has surely moved."""
     distance = apart(answer({"a": 0.6, "b": 0.3}), answer({"a": 0.6, "c": 0.25}))
     assert distance.mass == pytest.approx(0.05)
+
+
+def test_a_token_drawn_from_below_the_list_does_not_bound_it() -> None:
+    """What is not named may be as likely as the list's last, however unlikely the token that was drawn."""
+    listed = (("a", math.log(0.5)), ("b", math.log(0.3)))
+    one = Logprob(token="z", logprob=math.log(0.001), top=(*listed, ("z", math.log(0.001))))
+    other = Logprob(token="a", logprob=math.log(0.5), top=(("a", math.log(0.5)), ("c", math.log(0.25))))
+    drawn = [msgspec.structs.replace(BARE, logprobs=(law,)) for law in (one, other)]
+    assert apart(*drawn).mass == pytest.approx(0.05)
+    bare = [Logprob(token=token, logprob=math.log(share)) for token, share in (("a", 0.4), ("b", 0.9))]
+    assert apart(*(msgspec.structs.replace(BARE, logprobs=(law,)) for law in bare)).mass == pytest.approx(0.3)
 
 
 def test_beginnings_end_where_a_model_answers() -> None:
@@ -163,3 +199,64 @@ def test_hostile_numbers_are_bounded(value: float) -> None:
     mass = apart(msgspec.structs.replace(BARE, logprobs=(odd,)), msgspec.structs.replace(BARE, logprobs=(fine,))).mass
     assert mass is not None
     assert 0.0 <= mass <= 1.0
+
+
+def test_a_difference_in_calls_alone_is_a_difference() -> None:
+    """Answers that hold only calls are the same only if the calls are."""
+    call = ToolCall(id="1", name="run", arguments='{"a":1}')
+    one = msgspec.structs.replace(BARE, content="", tool_calls=(call,))
+    same = msgspec.structs.replace(one, tool_calls=(msgspec.structs.replace(call, id="2"),))
+    other = msgspec.structs.replace(one, tool_calls=(msgspec.structs.replace(call, arguments='{"a":2}'),))
+    assert probe_of("aba", CASE, one, same, 0.25).verdict == "same"
+    assert probe_of("aba", CASE, one, other, 0.25).verdict == "untold"
+
+
+def test_salts_look_alike_and_are_of_their_occasion() -> None:
+    """A salt of a unit, of a repeat, and of another process: alike, never the same; none unasked."""
+    capabilities = Capabilities(model="m", engine="llama.cpp")
+
+    def head(change: Change, repeat: int = 0, occasion: str = "a") -> str:
+        return str(body_of(CASE, change, repeat, capabilities, occasion)["messages"][0]["content"])
+
+    salted = Change(salted=True)
+    heads = [
+        head(salted),
+        head(salted, 1),
+        head(salted, 0, "b"),
+        head(Change(salt="aba 0")),
+        head(Change(salt="aba 1")),
+    ]
+    assert len(set(heads)) == len(heads)
+    assert {len(one) for one in heads} == {len(heads[0])}
+    assert head(Change(salt="aba 0"), 1) == heads[3]
+    assert head(Change()) == "system 0"
+    vllm = Capabilities(model="m", engine="vllm")
+    assert body_of(CASE, salted, 0, vllm)["messages"][0]["content"] == "system 0"
+
+
+def test_a_greedy_change_wins_over_extra_body() -> None:
+    """A field of extra_body that a change replaces is left out, so that temperature 0 is temperature 0."""
+    case = msgspec.structs.replace(CASE, extra_body={"temperature": 0.6, "min_tokens": 3})
+    body = body_of(case, Change(sampling={"temperature": 0.0}), 0, Capabilities(model="m"))
+    assert (body["temperature"], body["min_tokens"]) == (0.0, 3)
+
+
+@pytest.mark.parametrize(
+    ("laws", "near"),
+    [
+        (({"a": 0.51, "b": 0.49}, {"b": 0.51, "a": 0.49}), True),
+        (({"a": 0.51, "b": 0.49}, {"b": 0.9, "a": 0.1}), False),
+        (({"a": 0.62, "b": 0.38}, {"b": 0.62, "a": 0.38}), None),
+        (({"a": 0.51, "b": 0.49}, {"b": 0.9, "c": 0.1}), None),
+    ],
+)
+def test_a_parting_is_near_only_on_both_servers(laws: tuple[dict[str, float], ...], near: bool | None) -> None:
+    """Near: both put their own token close ahead; far: one puts it beyond rounding; between or unnamed: not told."""
+    assert parting_of("talk", [trial(answer(laws[0]))], [trial(answer(laws[1]))]).near_tie is near
+
+
+def test_a_smaller_case_forgets_what_the_whole_was_answered() -> None:
+    """The tokens of an old answer are never held against a prompt that it was not given to."""
+    case = msgspec.structs.replace(CASE, observation=BARE)
+    assert all(one.observation is None for one in prefixes_of(case, 4)[:-1])
+    assert all(form.cases[0].observation is None for _, form in smaller(Form(cases=(case,))))

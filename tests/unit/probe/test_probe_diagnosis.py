@@ -17,7 +17,9 @@ from soak.probe import (
     SALTED,
     Seen,
     diagnose,
+    impossible,
     law_of,
+    reshaped,
 )
 from soak.stats import wilson
 
@@ -34,13 +36,16 @@ FOREIGN = Law(
 )  # fmt: skip
 
 
-def outcomes(failed: int, failure: TurnClass, asked: int = 20) -> Outcomes:
-    """Return what `asked` repeats came to of which `failed` failed so."""
+def outcomes(
+    failed: int, failure: TurnClass, asked: int = 20, *, distinct: int | None = None, unanswered: int = 0
+) -> Outcomes:
+    """Return what `asked` repeats came to of which `failed` failed so, and `unanswered` never came."""
     low, high = wilson(failed, asked) or (0.0, 1.0)
-    classes: dict[TurnClass, int] = {failure: failed, "ok": asked - failed}
+    classes: dict[TurnClass, int] = {failure: failed, "ok": asked - failed - unanswered, "error": unanswered}
     return Outcomes(
-        bench="b", change="", asked=asked, classes=classes, failed=failed, low=low, high=high, distinct=asked
-    )
+        bench="b", change="", asked=asked, classes=classes, failed=failed, low=low, high=high,
+        distinct=asked if distinct is None else distinct, unanswered=unanswered,
+    )  # fmt: skip
 
 
 def cause(
@@ -110,12 +115,14 @@ GREEDY_CASE = msgspec.structs.replace(CASE, sampling=Sampling(temperature=0.0, t
         (GREEDY_CASE, stop(0.0, 0.04), "near-tie (numerics)"),
         (GREEDY_CASE, stop(0.0, 3.0), "model"),
         (GREEDY_CASE, stop(4.0, 0.0), "engine: other"),
+        (GREEDY_CASE, stop(0.67, 0.0), "undecided"),
+        (CASE, stop(0.04, 0.0), "model"),
         (CASE, stop(1.5, 0.0), "model"),
         (CASE, stop(9.0, 0.0, logprob=None, floor=-12.0, nucleus=0.999), "engine: other"),
     ],
 )
 def test_causes_of_an_early_stop(case: Case, law: Law, expected: str) -> None:
-    """A near tie is numerics, a stop the model wants is the model's, one it rules out is the engine's."""
+    """A near tie is numerics where rounding decides; one the model wants is its own, an impossible one the engine's."""
     rates = dict.fromkeys((AS_ASKED, SALTED, NO_SPECULATION, NO_CACHE), 15)
     assert cause(rates, law, failure="early_stop", case=case, identical=10) == expected
 
@@ -126,7 +133,8 @@ def test_what_we_ended_ourselves_is_the_clients() -> None:
         key=TurnKey(episode="t", turn=0, pass_=0, arm="a"), started_at=0.0, ending="deadline_turn", max_tokens=9
     )
     case = msgspec.structs.replace(CASE, observation=answer)
-    assert cause(EVERYWHERE, FOREIGN, case=case) == "client"
+    assert cause(EVERYWHERE, failure="error", case=case) == "client"
+    assert cause(EVERYWHERE, FOREIGN, case=case) == "engine: other", "a loop loops, whoever ends it"
     stopped = msgspec.structs.replace(answer, ending="complete", stop_reason="END", finish_reason="stop")
     sampling = Sampling(stop=("END",))
     case = msgspec.structs.replace(CASE, observation=stopped, sampling=sampling)
@@ -143,3 +151,86 @@ def test_a_law_keeps_what_the_lists_prove() -> None:
     assert unlisted.logprob is None
     assert unlisted.nucleus == pytest.approx(0.95)
     assert unlisted.margin == pytest.approx(math.log(2))
+
+
+def seen(conditions: dict[str, Outcomes], **more: Any) -> str:
+    """Return the cause found for these conditions."""
+    return diagnose(Seen(**({"case": CASE, "failure": "garbage_loop"} | more), conditions=conditions)).cause
+
+
+def everywhere(failure: TurnClass = "garbage_loop", **changed: Outcomes) -> dict[str, Outcomes]:
+    """Return conditions in all of which the failure comes, but for those changed."""
+    return {name: outcomes(failed, failure) for name, failed in EVERYWHERE.items()} | changed
+
+
+def test_what_was_not_answered_heals_nothing() -> None:
+    """A condition in which the server refuses or dies shows no fewer failures; without any answer all is undecided."""
+    dead = outcomes(0, "garbage_loop", unanswered=20)
+    assert seen(everywhere() | {NO_SPECULATION: dead, SALTED: dead}) == "undecided"
+    assert seen(everywhere() | {AS_ASKED: dead}) == "undecided"
+    assert seen(everywhere() | {NO_SPECULATION: outcomes(0, "garbage_loop", unanswered=4)}) == "engine: speculation"
+
+
+def test_one_greedy_answer_repeated_is_one_draw() -> None:
+    """Twenty times the same greedy answer without the failure may be one rounding: it names no sampling, no engine."""
+    once = outcomes(0, "garbage_loop", distinct=1)
+    assert seen(everywhere() | {GREEDY: once}) == "model"
+    conditions = {
+        AS_ASKED: outcomes(20, "early_stop", distinct=1),
+        NO_SPECULATION: outcomes(0, "early_stop", distinct=1),
+    }
+    of_stop: dict[str, Any] = {"case": GREEDY_CASE, "failure": "early_stop"}
+    assert seen(conditions, **of_stop) == "undecided"
+    assert seen(conditions, **of_stop, laws=(stop(0.04, 0.0),)) == "near-tie (numerics)"
+    assert seen(conditions, **of_stop, laws=(stop(4.0, 0.0),)) == "engine: speculation"
+
+
+def test_a_salt_in_the_prompt_changes_more_than_the_cache() -> None:
+    """Where the salt is words that the model reads, going away with it does not name the cache; coming does count."""
+    healed = {SALTED: outcomes(0, "garbage_loop")}
+    assert seen(everywhere() | healed) == "engine: cache"
+    assert seen(everywhere() | healed, salt_in_prompt=True) == "undecided"
+    assert seen(everywhere(), salt_in_prompt=True) == "model"
+
+
+def test_the_model_is_named_only_without_speculation_and_cold() -> None:
+    """One failure there is too little, and what was tried on the server as it is is not enough."""
+    assert (
+        seen({AS_ASKED: outcomes(8, "garbage_loop"), SALTED: outcomes(8, "garbage_loop")}, laws=(ORDINARY,))
+        == "undecided"
+    )
+    single = {name: outcomes(1, "garbage_loop") for name in (AS_ASKED, SALTED, NO_SPECULATION)}
+    assert seen(single, laws=(ORDINARY,)) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("sampling", "law", "expected"),
+    [
+        (Sampling(temperature=1.0, top_p=None), {"logprob": -14.0, "rank": 9000}, False),
+        (Sampling(temperature=1.0, top_p=None), {"logprob": -30.0, "rank": 90000}, True),
+        (Sampling(temperature=1.0, top_p=None, top_k=40), {"logprob": -14.0, "rank": 9000}, True),
+        (Sampling(temperature=1.0, top_p=None, top_k=40), {"logprob": -5.0, "rank": 44}, False),
+        (Sampling(temperature=1.0, top_p=None, min_p=0.05), {"logprob": -6.0, "rank": 60}, True),
+        (Sampling(temperature=1.0, top_p=None, min_p=0.05), {"logprob": -3.8, "rank": 6}, False),
+        (Sampling(temperature=1.5, top_p=None), {"logprob": -25.0, "rank": 9000}, False),
+        (Sampling(temperature=1.5, top_p=0.9), {"nucleus": 0.99}, False),
+        (Sampling(temperature=0.7, top_p=0.9), {"nucleus": 0.95}, True),
+        (Sampling(temperature=1.0, top_p=0.99), {"logprob": -30.0, "nucleus": 0.999, "rank": 900}, True),
+        (Sampling(temperature=1.0, top_k=1), {"logprob": -0.9}, False),
+        (Sampling(temperature=1.0, top_k=1), {"logprob": -3.0}, True),
+    ],
+)
+def test_what_cannot_be_drawn(sampling: Sampling, law: dict[str, Any], expected: bool) -> None:
+    """Truncation rules out what it leaves out by more than rounding; without it rare tokens are drawn now and then."""
+    assert impossible(msgspec.structs.replace(ORDINARY, **({"nucleus": 0.0} | law)), sampling) is expected
+
+
+def test_a_law_that_penalties_reshape_is_not_asked() -> None:
+    """Penalties, biases and grammars draw from another law than the model's own; "auto" tools do not."""
+    assert reshaped(CASE) is None
+    assert (
+        reshaped(msgspec.structs.replace(CASE, extra_body={"tool_choice": "auto", "repetition_penalty": 1.0})) is None
+    )
+    penalised = msgspec.structs.replace(CASE, sampling=Sampling(repetition_penalty=1.1))
+    assert reshaped(penalised) == "repetition_penalty"
+    assert reshaped(msgspec.structs.replace(CASE, extra_body={"logit_bias": {"5": -9}})) == "logit_bias"

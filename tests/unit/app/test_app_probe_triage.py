@@ -1,0 +1,41 @@
+"""Whose tokens a triage looks at, and whether a cold cache was cold."""
+
+import msgspec
+
+from soak.app.probe.triage import _cached, _failing
+from soak.facts import Case, Change, Judgement, Message, Observation, Trial, TurnKey, Usage
+
+FIRST = Observation(
+    key=TurnKey(episode="talk", turn=0, pass_=0, arm="a"), started_at=0.0, ending="complete", max_tokens=9,
+    token_ids=(1, 2, 3),
+)  # fmt: skip
+LOOP = Judgement(class_="garbage_loop", reason="")
+AGAIN = Judgement(class_="garbage_loop", reason="again")
+CASE = Case(name="talk", messages=(Message(role="user", content="go on"),), observation=FIRST, judgement=LOOP)
+
+
+def trial(observation: Observation) -> Trial:
+    """Return a trial that failed with this answer."""
+    return Trial(
+        bench="b", case="c", change=Change(), repeat=0, seed=None, body="", at=0.0, observation=observation,
+        judgement=AGAIN,
+    )  # fmt: skip
+
+
+def test_tokens_go_with_the_prompt_that_they_answer() -> None:
+    """The first answer is looked at where its prompt can be made again and its tokens are known; else a new failure."""
+    anew = msgspec.structs.replace(FIRST, token_ids=(7, 8))
+    assert _failing(CASE, [trial(anew)]) == (FIRST, LOOP)
+    assert _failing(msgspec.structs.replace(CASE, exact=False), [trial(anew)]) == (anew, AGAIN)
+    untold = msgspec.structs.replace(FIRST, token_ids=None)
+    assert _failing(msgspec.structs.replace(CASE, observation=untold), [trial(anew)]) == (anew, AGAIN)
+    assert _failing(msgspec.structs.replace(CASE, exact=False), []) == (untold, LOOP)
+    assert _failing(msgspec.structs.replace(CASE, observation=None), []) is None
+
+
+def test_a_salt_that_is_not_heeded_is_seen() -> None:
+    """Tokens from the cache under a salt of its own say that the server takes no notice of it."""
+    cold = msgspec.structs.replace(FIRST, usage=Usage(prompt=90, cached=0))
+    warm = msgspec.structs.replace(FIRST, usage=Usage(prompt=90, cached=64))
+    assert _cached([trial(cold), trial(FIRST)]) == 0
+    assert _cached([trial(cold), trial(warm)]) == 64

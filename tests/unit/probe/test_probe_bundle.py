@@ -1,0 +1,105 @@
+"""The bundle's own script: what it promises, and what a lying server can do to it."""
+
+import argparse
+import io
+import json
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import soak.probe
+from soak.facts import Case, Change, Judgement, Message, Observation, ToolCall, Trial, TurnClass, TurnKey
+from soak.probe import Form, promise_of
+from soak.stats import prediction
+
+SCRIPT = Path(soak.probe.__file__).parent / "bundle" / "reproduce.py"
+NAMES = runpy.run_path(str(SCRIPT), run_name="reproduce")
+FORM = Form(cases=(Case(name="talk", messages=(Message(role="user", content="go on"),)),))
+
+
+def trial(class_: TurnClass, content: str = "", *calls: ToolCall, repeat: int = 0) -> Trial:
+    """Return an answer that soak gave this class."""
+    observation = Observation(
+        key=TurnKey(episode="talk", turn=0, pass_=repeat, arm="b"), started_at=0.0, ending="complete", max_tokens=99,
+        content=content, tool_calls=calls, finish_reason="stop",
+    )  # fmt: skip
+    return Trial(
+        bench="b", case="sha256:0123456789", change=Change(), repeat=repeat, seed=1, body="", at=0.0,
+        observation=observation, judgement=Judgement(class_=class_, reason=""),
+    )  # fmt: skip
+
+
+def read(stream: bytes) -> dict[str, Any]:
+    """Return what the script makes of a stream of events."""
+    answer: dict[str, Any] = {"content": "", "reasoning": "", "tool_calls": [], "finish_reason": None, "error": ""}
+    NAMES["read"](io.BytesIO(stream), answer, {})
+    return answer
+
+
+@pytest.mark.parametrize(
+    ("events", "turns", "further"), [(0, 20, 5), (9, 20, 5), (20, 20, 20), (2, 20, 400), (7, 7, 1)]
+)
+def test_other_numbers_of_rounds_have_their_own_interval(events: int, turns: int, further: int) -> None:
+    """The script's prediction interval is the one that the bundle was made with, for any number of answers."""
+    assert NAMES["predicted"](events, turns, further) == prediction(events, turns, further)
+
+
+def test_what_is_expected_is_counted_as_the_script_counts() -> None:
+    """Where the plain checker misses failures, the interval is that of what it sees, and both counts are told."""
+    seen = [trial("garbage_loop", "again and again. " * 40, repeat=number) for number in range(8)]
+    missed = [trial("garbage_loop", "all is well with the reader.", repeat=8 + number) for number in range(12)]
+    promise = promise_of(FORM, [seen + missed], "garbage_loop", repeats=20, soak_version="1")
+    assert (promise.failed, promise.script_failed, promise.checker_agrees) == (20, 8, 8)
+    assert (promise.low, promise.high) == prediction(8, 20, 20)
+
+
+def test_an_answer_with_calls_is_no_early_stop() -> None:
+    """That an empty answer stopped early says nothing of an answer that holds only calls."""
+    call = ToolCall(id="1", name="run", arguments="{}")
+    answers = [trial("early_stop"), trial("early_stop", repeat=1), trial("ok", "", call, repeat=2)]
+    promise = promise_of(FORM, [answers], "early_stop", repeats=3, soak_version="1")
+    assert (promise.script_failed, promise.checker_agrees) == (2, 3)
+
+
+@pytest.mark.parametrize(
+    "stream",
+    [
+        b"data: " + b"x" * (9 * 1024 * 1024),
+        b"data: " + b"[" * 100_000 + b"\n\n",
+        b'data: {"choices":[{"delta":{"tool_calls":[{"index":Infinity}]}}]}\n\n',
+        b'data: {"choices":[{"delta":{"content":{"a":1}}}]}\n\n',
+        b'data: {"choices":[7]}\n\n',
+        b"data: \xff\xfe\n\n",
+    ],
+)
+def test_hostile_streams_are_errors(stream: bytes) -> None:
+    """A line without end, nesting, numbers that are none and foreign shapes end in an error, never a traceback."""
+    answer = read(stream)
+    assert answer["error"]
+    assert NAMES["class_of"](answer, {"short_chars": 0, "early_texts": []}) == "error"
+
+
+def test_nested_arguments_are_an_error() -> None:
+    """Arguments nested beyond reason are no valid call."""
+    answer = {"content": "", "reasoning": "", "error": "", "finish_reason": "tool_calls"}
+    answer_ = {**answer, "tool_calls": [{"name": "f", "arguments": "[" * 100_000 + " " + "x"}]}
+    assert NAMES["class_of"](answer_, {"short_chars": 0, "early_texts": []}) in ("error", "garbage_loop")
+
+
+def test_lone_surrogates_are_read_and_written() -> None:
+    """Half a character of a broken tokenizer is no reason to stop."""
+    answer = read(b'data: {"choices":[{"delta":{"content":"\\ud800"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n')
+    assert json.loads(json.dumps(answer))["content"] == "\ud800"
+    assert NAMES["class_of"](answer, {"short_chars": 0, "early_texts": []}) == "ok"
+
+
+def test_errors_are_no_absence(capsys: pytest.CaptureFixture[str]) -> None:
+    """Where every request was refused the exit code is 5, not that of a failure that is gone."""
+    expected = {"failure": "garbage_loop", "low": 2, "high": 9, "repeats": 3, "checker_agrees": 3, "checked": 3}
+    options = argparse.Namespace(repeats=3)
+    assert NAMES["report"](options, expected, ["error"] * 3) == 5
+    assert "neither the failure nor its absence" in capsys.readouterr().out
+    assert NAMES["report"](options, expected, ["error", "ok", "ok"]) == 1
+    assert NAMES["report"](options, expected, ["garbage_loop", "garbage_loop", "ok"]) == 0
