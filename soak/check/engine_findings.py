@@ -95,7 +95,8 @@ def _shared(turn: EngineTurn, kind: EngineFindingKind) -> str:
         return ""
     if not turn.others:
         return " (requests that are not ours were on the server too)"
-    return f" (one of up to {turn.others + 1} turns between the same readings: shared out by overlap)"
+    words = "shared out by overlap" if kind.startswith("acceptance") else "which of them it hit is not told"
+    return f" (one of up to {turn.others + 1} turns between the same readings: {words})"
 
 
 def _drafts(turn: EngineTurn) -> float:

@@ -133,7 +133,8 @@ class EngineEvidence(msgspec.Struct, frozen=True, kw_only=True):
     The engine's evidence on one arm, over its finished turns.
 
     `alone`, `overlap`, `unread`: turns by how the counters were attributed; `told`: turns whose answers told their
-    acceptance. `findings`: in how many turns each kind was found; a kind that could not be measured is absent, never 0.
+    acceptance. `findings`: in how many turns each kind was found; an event between two readings counts for each turn
+    that was in flight then. A kind that could not be measured is absent, never 0.
     `seen` shows the first twenty, the rarest kinds first. `alarms`: what is wrong with the acceptance of the whole arm.
     """
 

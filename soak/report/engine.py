@@ -71,7 +71,8 @@ def arm_engine_lines(found: EngineEvidence) -> list[str]:
         lines.append(_drift(found))
     counted = [f"{FINDING_TITLES[kind]} {count(turns)}" for kind, turns in found.findings.items() if turns]
     if counted:
-        lines.append("turns in which the engine showed: " + ", ".join(counted))
+        head = "turns in flight while the engine showed (one event counts for each of them)"
+        lines.append(f"{head}: {', '.join(counted)}")
         lines += [f"  {one_line(one.turn, 60)}: {one_line(one.finding.text, _LINE)}" for one in found.seen[:_SHOWN]]
     if found.alone or found.overlap:
         told = f"; {count(found.told)} told it with their answers" if found.told else ""

@@ -179,6 +179,7 @@ def _wrong(case: Case) -> str | None:
 
 
 def _case(history: History, manifest: Manifest, record: Record, started: Started, *, source: str) -> Case:
+    _refuse_contaminated(record)
     scenario = scenario_of(manifest)
     arm = next(card for card in manifest.arms if card.name == record.key.arm)
     asked = record.observation.max_tokens if record.observation else scenario.sampling.max_tokens
@@ -204,6 +205,16 @@ def _case(history: History, manifest: Manifest, record: Record, started: Started
     )
     shared = msgspec.structs.replace(case, sampling=replace(scenario.sampling, max_tokens=asked))
     return msgspec.structs.replace(case, exact=request_digest(shared, arm) == started.request)
+
+
+def _refuse_contaminated(record: Record) -> None:
+    """Refuse a turn that said another conversation's secret word: asked alone it could only look healthy."""
+    if record.judgement and any(finding.kind == "contamination" for finding in record.judgement.findings):
+        raise UsageError(
+            f"turn {record.key} cannot be probed",
+            why="it said another conversation's secret word, and a probe asks one conversation without the others",
+            hint="the finding is certain as it is (`soak show`); run the scenario again to see it again",
+        )
 
 
 def request_digest(case: Case, arm: ArmCard) -> str:

@@ -98,7 +98,7 @@ def test_everything_accepted_everywhere_is_an_alarm() -> None:
         (
             1,
             "the engine preempted 2 requests while this turn was in flight"
-            " (one of up to 2 turns between the same readings: shared out by overlap)",
+            " (one of up to 2 turns between the same readings: which of them it hit is not told)",
         ),
     ],
 )

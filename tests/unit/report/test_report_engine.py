@@ -93,7 +93,7 @@ def test_an_arms_evidence_in_lines() -> None:
         "acceptance by class: ok 50.0 %, garbage_loop 100 %",
         "acceptance over uptime, second half against first: +1.2 points between like turns (95 % -1.0 to +3.4),"
         " -8.4 of all turns pooled",
-        "turns in which the engine showed: every draft accepted 1",
+        "turns in flight while the engine showed (one event counts for each of them): every draft accepted 1",
         "  e:1:0:a: accepted everything",
         "counters: of 5 turns alone in flight, shared out by overlap for 2, not read around 0; 1 told it with their"
         " answers",
