@@ -125,13 +125,17 @@ class Stream:
 
     def _decoded(self, data: bytes, at: float) -> None:
         try:
-            event, clean_json = decode_event(data)
+            event, clean_json = self.decode(data)
         except NotAnEventError as error:
             self.close("malformed", f"{error}: {self._scrub.raw(data)[:300].decode('utf-8', 'replace')}")
             return
         if not clean_json:
             self.fold.defects["repaired_json"] = None
         self.take(event, at)
+
+    def decode(self, data: bytes) -> tuple[ChatEvent, bool]:
+        """Return the event in `data`, and whether it was clean JSON; raises `NotAnEventError`."""
+        return decode_event(data)
 
     def take(self, event: ChatEvent, at: float) -> None:
         """Take one decoded event; hands its chunk to the sink."""

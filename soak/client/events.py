@@ -2,7 +2,7 @@
 
 import json
 import math
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
@@ -12,6 +12,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 Id = str | Annotated[int, msgspec.Meta(gt=-(2**53), lt=2**53)] | None
 _LEAST_LOGPROB = -9999.0  # what OpenAI sends for "as good as impossible"; JSON has no infinity
 _TOP_LIMIT = 32
+_Kind = TypeVar("_Kind")
 
 
 class FunctionDelta(msgspec.Struct):
@@ -140,26 +141,35 @@ def decode_event(data: bytes) -> tuple[ChatEvent, bool]:
     Bytes that are not UTF-8, lone surrogates and NaN are let through with the text repaired, and reported as not
     clean. Raises `NotAnEventError`.
     """
+    return decode_as(data, _decoder)
+
+
+def decode_as(data: bytes, decoder: msgspec.json.Decoder[_Kind]) -> tuple[_Kind, bool]:
+    """Return what `decoder` reads in `data`, as `decode_event` does for a chat completion chunk."""
     try:
-        return _decoder.decode(data), True
+        return decoder.decode(data), True
     except msgspec.ValidationError as error:
         raise NotAnEventError(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _repaired(data), False
+        return _converted(_repaired(data), decoder.type), False
 
 
-def _repaired(data: bytes) -> ChatEvent:
+def _repaired(data: bytes) -> Any:
     try:
         value = json.loads(clean(data.decode("utf-8", "replace")))
-        return event_from(_deep_clean(value))
+        return _deep_clean(value)
     except (ValueError, RecursionError) as error:
         raise NotAnEventError(str(error)[:200]) from None
 
 
 def event_from(value: Any) -> ChatEvent:
     """Return the event in an already decoded JSON value. Raises `NotAnEventError`."""
+    return _converted(value, ChatEvent)
+
+
+def _converted(value: Any, kind: type[_Kind]) -> _Kind:
     try:
-        return msgspec.convert(value, ChatEvent)
+        return msgspec.convert(value, kind)
     except msgspec.ValidationError as error:
         raise NotAnEventError(str(error)) from None
 

@@ -227,6 +227,8 @@ class Proxy:
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             self._recorder.passed(f"{door}, unreadable: the body is compressed")
             return None, body
+        if b'"previous_response_id"' in body:  # the answer that it names may have passed and not been looked at yet
+            self._slices.finish()
         scrub = scrub_for(_decoded(request.raw_headers), self._secrets, path=path, body=body)
         asked = self._recorder.read(door, body, scrub)
         if asked is None:
@@ -291,7 +293,18 @@ def _decoded(raw: Any) -> list[tuple[str, str]]:
     return [(name.decode("utf-8", "surrogateescape"), value.decode("utf-8", "surrogateescape")) for name, value in raw]
 
 
-_KNOWN_DOORS = ("responses", "messages", "embeddings", "models", "metrics", "health", "tokenize", "version", "ping")
+_KNOWN_DOORS = (
+    "count_tokens",
+    "responses",
+    "messages",
+    "embeddings",
+    "models",
+    "metrics",
+    "health",
+    "tokenize",
+    "version",
+    "ping",
+)
 
 
 def _kind(method: str, path: str) -> str:
