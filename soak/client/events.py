@@ -2,7 +2,7 @@
 
 import json
 import math
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 
@@ -151,7 +151,7 @@ def decode_as(data: bytes, decoder: msgspec.json.Decoder[_Kind]) -> tuple[_Kind,
     except msgspec.ValidationError as error:
         raise NotAnEventError(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _converted(_repaired(data), decoder.type), False
+        return _converted(_repaired(data), cast(type[_Kind], decoder.type)), False
 
 
 def _repaired(data: bytes) -> Any:

@@ -115,7 +115,8 @@ def _seen(door: Door, value: dict[str, Any], tally: Tally, answered: Answered) -
 
 def _of_responses(value: dict[str, Any], tally: Tally, answered: Answered) -> _Seen:
     """Return what a request for a response has the model see: also what came before the response it goes on from."""
-    before, follows = (), None
+    before: tuple[Message, ...] = ()
+    follows = None
     if value.get("previous_response_id"):
         known = answered.get(value["previous_response_id"])
         if known is None:

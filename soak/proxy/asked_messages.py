@@ -41,12 +41,8 @@ def tools_in(value: dict[str, Any], tally: Tally) -> tuple[dict[str, Any], ...]:
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:
-    function = {
-        "name": tool.get("name"),
-        "description": tool.get("description"),
-        "parameters": tool.get("input_schema"),
-    }
-    return {"type": "function", "function": {name: item for name, item in function.items() if item is not None}}
+    names = {"name": "name", "description": "description", "input_schema": "parameters"}
+    return {"type": "function", "function": {names[key]: tool[key] for key in names if tool.get(key) is not None}}
 
 
 def _system(given: Any, tally: Tally) -> list[Message]:

@@ -113,7 +113,9 @@ class ResponsesTongue:
             if event.type != self._reasoned:
                 return said()
         self._tell(_place(event))
-        return said(Delta(**{field: words(event.delta)}))
+        delta = Delta()
+        setattr(delta, field, words(event.delta))
+        return said(delta)
 
     def _added(self, event: _Event) -> ChatEvent:
         """Take the head of an item; only that of a call says anything."""

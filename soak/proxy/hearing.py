@@ -2,8 +2,9 @@
 One exchange as it is overheard: the bytes that went to the client, through the parser and the judge of the replay.
 
 The client's `Stream` folds what is read and `TurnJudge` judges it chunk by chunk, as in a replay; only what comes
-before them differs: an answer may be compressed, need not be streamed, and may be one of another API (`tongues.py`). What cannot be laid at the server's door
-(the client hung up, soak was stopped) leaves the turn indeterminate, unless its class was certain by then.
+before them differs: an answer may be compressed, need not be streamed, and may be that of another API (`tongues.py`).
+What cannot be laid at the server's door (the client hung up, soak was stopped) leaves the turn indeterminate, unless
+its class was certain by then.
 """
 
 import zlib

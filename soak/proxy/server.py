@@ -310,7 +310,7 @@ _KNOWN_DOORS = (
 def _kind(method: str, path: str) -> str:
     """Return how an exchange is counted: by its door where we know that, never by what else stands in the path."""
     words = path.partition("?")[0].split("/")
-    door = next((word for word in words if word in _KNOWN_DOORS), None)
+    door = next((word for word in reversed(words) if word in _KNOWN_DOORS), None)
     return f"{method if method.isalpha() and len(method) < 8 else 'other'} {door or 'another path'}"
 
 

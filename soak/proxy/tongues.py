@@ -64,7 +64,7 @@ def said(
     head: Any = None,
     usage: Any = None,
 ) -> ChatEvent:
-    """Return an event with `delta` and a finish reason; `head` has the id and model of the answer. All may be missing."""
+    """Return an event with `delta` and a finish reason; `head` has the id and model of the answer."""
     choices = [] if delta is None and finish is None else [Choice(delta=delta, finish_reason=finish, stop_reason=stop)]
     known = mapping(head)
     return ChatEvent(id=word(known.get("id")), model=word(known.get("model")), choices=choices, usage=usage)

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from fakes.answers import Answer, Style, usage_of, whole
+from fakes.apis import DOORS, as_chat, speak
 from fakes.engine import FakeEngine, Mood
 from fakes.faults import JSON_HEADERS, Ask, context_message, make, status, stream
 from fakes.script import Close, End, Head, Raw, Reset, Script, Send, Silence, Step, Until, Wait, framed
@@ -58,7 +59,8 @@ class TruthRow:
 
 class FakeServer:
     """
-    Serves `policy`'s scripts to POST /v1/chat/completions and the usual side doors; an async context manager.
+    Serves `policy`'s scripts to POST /v1/chat/completions and the usual side doors; an async context manager. At
+    /v1/responses and /v1/messages it says the same in their words.
 
     What `mind` has an answer to gets that and no script, streamed or whole. Anything else that wants no stream is
     answered well.
@@ -328,6 +330,9 @@ class _Connection(asyncio.Protocol):
         self.server.received.append(request)
         if path == "/v1/chat/completions" and method == "POST" and isinstance(body, dict):
             script, request.ordinal = self.server.chat(body, headers)
+        elif path in DOORS and path not in self.server.fixed and method == "POST" and isinstance(body, dict):
+            script, request.ordinal = self.server.chat(as_chat(body), headers)
+            script = speak(path, script)
         else:
             script = self.server.side_door(method, path, body, headers)
         await self._answer(request, script)
