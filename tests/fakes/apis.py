@@ -15,15 +15,16 @@ DOORS = ("/v1/responses", "/v1/messages")
 _STOPS = {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "content_filter": "refusal"}
 
 
-def as_chat(body: dict[str, Any]) -> dict[str, Any]:
-    """Return a chat request that gets the answer that this request is to get."""
-    said = json.dumps(
-        [body.get(name) for name in ("instructions", "system", "previous_response_id", "input", "messages")]
-    )
+def as_chat(body: dict[str, Any], before: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return a chat request that gets the answer that this request is to get; `before` is what the server has kept."""
+    given = body.get("input") or body.get("messages")
+    head = [body[name] for name in ("instructions", "system") if body.get(name)]
+    said = [*head, *(given if isinstance(given, list) else [given])]
+    messages = before + [{"role": "user", "content": json.dumps(item)} for item in said]
     tools = [_function(tool) for tool in body.get("tools") or ()]
     limit = body.get("max_output_tokens") or body.get("max_tokens")
-    chat = {"model": body.get("model"), "messages": [{"role": "user", "content": said}], "max_tokens": limit}
-    return {**chat, "stream": body.get("stream"), "stream_options": {"include_usage": True}, "tools": tools}
+    chat = {"model": body.get("model"), "messages": messages, "max_tokens": limit, "tools": tools}
+    return {**chat, "stream": body.get("stream"), "stream_options": {"include_usage": True}}
 
 
 def _function(tool: dict[str, Any]) -> dict[str, Any]:
@@ -32,7 +33,11 @@ def _function(tool: dict[str, Any]) -> dict[str, Any]:
 
 
 def speak(path: str, script: Script) -> Script:
-    """Return the script with its chunks, or its whole answer, in the words of the API at `path`."""
+    """
+    Return the script with its chunks, or its whole answer, in the words of the API at `path`.
+
+    `meta["answer"]` is the answer's id.
+    """
     voice = Responses() if path == DOORS[0] else Messages()
     steps = list(script)
     match steps:
@@ -42,7 +47,7 @@ def speak(path: str, script: Script) -> Script:
             steps = [Head(200, headers, chunked=False), Raw(body), End()]
         case _:
             steps = [_spoken(step, voice) for step in steps]
-    return Script(steps, truth=script.truth, finish=script.finish, meta=script.meta)
+    return Script(steps, truth=script.truth, finish=script.finish, meta={**script.meta, "answer": voice.head.get("id")})
 
 
 def _spoken(step: Step, voice: "Voice") -> Step:

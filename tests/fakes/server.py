@@ -95,6 +95,7 @@ class FakeServer:
         self._events: dict[str, asyncio.Event] = {}
         self._attempts: dict[str, int] = {}
         self._ordinal = 0
+        self._kept: dict[str, list[dict[str, Any]]] = {}
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
 
@@ -209,6 +210,14 @@ class FakeServer:
         script.meta["mood"] = self.engine.mood(script.truth.fault if script.truth else "", ask.style.prompt_tokens)
         self.note_truth(ask, script, headers.get("x-session-id"))
         return script, ask.ordinal
+
+    def say(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Script, int | None]:
+        """Return the script for one request of another API and its ordinal; a response is gone on from by its id."""
+        chat = as_chat(body, self._kept.get(body.get("previous_response_id", ""), []))
+        script, ordinal = self.chat(chat, headers)
+        script = speak(path, script)
+        self._kept[script.meta["answer"]] = chat["messages"]
+        return script, ordinal
 
     def side_door(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Script:
         """Return the script of everything that is not a chat request."""
@@ -331,8 +340,7 @@ class _Connection(asyncio.Protocol):
         if path == "/v1/chat/completions" and method == "POST" and isinstance(body, dict):
             script, request.ordinal = self.server.chat(body, headers)
         elif path in DOORS and path not in self.server.fixed and method == "POST" and isinstance(body, dict):
-            script, request.ordinal = self.server.chat(as_chat(body), headers)
-            script = speak(path, script)
+            script, request.ordinal = self.server.say(path, body, headers)
         else:
             script = self.server.side_door(method, path, body, headers)
         await self._answer(request, script)
