@@ -7,6 +7,7 @@ for the sake of what is kept: bytes are passed on first and looked at afterwards
 in looking at them ends the looking and not the passing. Read `server.py`, then `hearing.py`, then `grouping.py`.
 """
 
+from soak.proxy.answered import Answered
 from soak.proxy.asked import Asked, read_asked
 from soak.proxy.grouping import Conversations, Place
 from soak.proxy.headers import parse_turn_header
@@ -20,6 +21,7 @@ from soak.proxy.unreadable import UnreadableAskError
 __all__ = [
     "BODY_LIMIT_BYTES",
     "PATIENCE_S",
+    "Answered",
     "Asked",
     "Conversations",
     "Hearing",

@@ -139,7 +139,7 @@ class ResponsesTongue:
         opening = "" if index in self._custom else '{"input": "'
         if len(self._custom) < PLACES_MAX:
             self._custom.add(index)
-        return self._arguments(event, opening + json.dumps(text)[1:-1])
+        return self._arguments(event, opening + json.dumps(text, ensure_ascii=False)[1:-1])
 
     def _item_done(self, event: _Event) -> ChatEvent:
         """Take the end of an item, and all of it where nothing was heard of it."""
@@ -233,7 +233,7 @@ def call_in(item: dict[str, Any]) -> tuple[str, str] | None:
         arguments = item.get("arguments")
         return words(item.get("name")), arguments if isinstance(arguments, str) else as_json(mapping(arguments))
     if kind == "custom_tool_call":
-        return words(item.get("name")), as_json({"input": words(item.get("input"))})
+        return words(item.get("name")), json.dumps({"input": words(item.get("input"))}, ensure_ascii=False)
     if kind not in OWN_CALLS:
         return None
     name, field = OWN_CALLS[kind]

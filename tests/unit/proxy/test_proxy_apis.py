@@ -15,7 +15,7 @@ from soak.app.judging import check_run
 from soak.classify import DEFAULTS
 from soak.client import Scrub
 from soak.facts import Message, Record, ToolCall, TurnKey, encode
-from soak.proxy import Hearing, Recording, UnreadableAskError, read_asked, recording_of
+from soak.proxy import Answered, Hearing, Recording, UnreadableAskError, read_asked, recording_of
 
 KEY = TurnKey(episode="e", turn=0, pass_=0, arm="candidate")
 BODIES: dict[str, dict[str, Any]] = {
@@ -339,6 +339,17 @@ async def say(proxy: Between, door: str, **fields: Any) -> dict[str, Any]:
     reply = await raw_exchange(proxy.port, http("POST", f"/v1/{door}", encode({**BODIES[door], **fields})))
     value: dict[str, Any] = json.loads(reply.partition(b"\r\n\r\n")[2])
     return value
+
+
+def test_what_was_answered_is_remembered_within_bounds() -> None:
+    """The last responses are known by their ids, up to a number of them and of characters; the rest are forgotten."""
+    answered = Answered(answers_max=2, characters_max=1000)
+    for name in ("a", "b", "c"):
+        answered.keep(name, (Message(role="user", content="x" * 100),), "e")
+    assert [answered.get(name) is not None for name in ("a", "b", "c")] == [False, True, True]
+    answered.keep("c", (Message(role="user", content="x" * 700),), "e")
+    answered.keep("d", (Message(role="user", content="x" * 700),), "e")
+    assert [answered.get(name) is not None for name in ("b", "c", "d", None)] == [False, False, True, False]
 
 
 async def test_responses_are_grouped_by_what_they_go_on_from(tmp_path: Path) -> None:
