@@ -2,6 +2,8 @@
 
 import json
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
@@ -134,24 +136,24 @@ class NotAnEventError(Exception):
 _decoder = msgspec.json.Decoder(ChatEvent)
 
 
-def decode_event(data: bytes) -> tuple[ChatEvent, bool]:
+def decode_as(data: bytes, decoder: msgspec.json.Decoder[_Kind]) -> tuple[_Kind, bool]:
     """
-    Return the event in `data`, and whether it was clean JSON.
+    Return what `decoder` reads in `data`, and whether it was clean JSON.
 
     Bytes that are not UTF-8, lone surrogates and NaN are let through with the text repaired, and reported as not
     clean. Raises `NotAnEventError`.
     """
-    return decode_as(data, _decoder)
-
-
-def decode_as(data: bytes, decoder: msgspec.json.Decoder[_Kind]) -> tuple[_Kind, bool]:
-    """Return what `decoder` reads in `data`, as `decode_event` does for a chat completion chunk."""
     try:
         return decoder.decode(data), True
     except msgspec.ValidationError as error:
         raise NotAnEventError(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return _converted(_repaired(data), cast(type[_Kind], decoder.type)), False
+
+
+Decode = Callable[[bytes], tuple[ChatEvent, bool]]
+decode_event: Decode = partial(decode_as, decoder=_decoder)
+"""Returns the chat completion chunk in some bytes; see `decode_as`."""
 
 
 def _repaired(data: bytes) -> Any:
@@ -170,7 +172,7 @@ def event_from(value: Any) -> ChatEvent:
 def _converted(value: Any, kind: type[_Kind]) -> _Kind:
     try:
         return msgspec.convert(value, kind)
-    except msgspec.ValidationError as error:
+    except (msgspec.ValidationError, RecursionError) as error:
         raise NotAnEventError(str(error)) from None
 
 

@@ -43,13 +43,9 @@ class _OverheardStream(Stream):
     def __init__(
         self, request: Request, sink: Sink, scrub: Scrub, tongue: Tongue, said_all: Callable[[], None]
     ) -> None:
-        super().__init__(request, sink, scrub)
+        super().__init__(request, sink, scrub, tongue.streamed)
         self._tongue = tongue
         self._said_all = said_all
-
-    def decode(self, data: bytes) -> tuple[ChatEvent, bool]:
-        """Return what one event says."""
-        return self._tongue.streamed(data)
 
     def take(self, event: ChatEvent, at: float) -> None:
         """Take one event; the last one may be known by what it says."""
