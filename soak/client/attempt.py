@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from soak.client.events import ChatEvent, NotAnEventError, decode_event, message_of
+from soak.client.events import ChatEvent, Decode, NotAnEventError, decode_event, message_of
 from soak.client.fold import Closed, Fold, is_our_doing
 from soak.client.refusal import excerpt, retry_after_s
 from soak.client.request import Exchange, Request
@@ -62,10 +62,12 @@ class Stream:
     """
     One attempt. A stream path calls `feed` (or `take`) with what it reads until `closed` is set, or sets it itself.
 
-    All times are stopwatch seconds. `status` is None until an answer's head came.
+    `decode` reads an event (of another API: in the words of a chat completion). All times are stopwatch seconds.
+    `status` is None until an answer's head came.
     """
 
-    def __init__(self, request: Request, sink: Sink, scrub: Scrub) -> None:
+    def __init__(self, request: Request, sink: Sink, scrub: Scrub, decode: Decode = decode_event) -> None:
+        self._decode = decode
         self._request = request
         self._sink = sink
         self._scrub = scrub
@@ -125,7 +127,7 @@ class Stream:
 
     def _decoded(self, data: bytes, at: float) -> None:
         try:
-            event, clean_json = decode_event(data)
+            event, clean_json = self._decode(data)
         except NotAnEventError as error:
             self.close("malformed", f"{error}: {self._scrub.raw(data)[:300].decode('utf-8', 'replace')}")
             return

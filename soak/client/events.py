@@ -2,7 +2,9 @@
 
 import json
 import math
-from typing import Annotated, Any
+from collections.abc import Callable
+from functools import partial
+from typing import Annotated, Any, TypeVar, cast
 
 import msgspec
 
@@ -12,6 +14,7 @@ Count = Annotated[int, msgspec.Meta(ge=0, lt=2**53)]
 Id = str | Annotated[int, msgspec.Meta(gt=-(2**53), lt=2**53)] | None
 _LEAST_LOGPROB = -9999.0  # what OpenAI sends for "as good as impossible"; JSON has no infinity
 _TOP_LIMIT = 32
+_Kind = TypeVar("_Kind")
 
 
 class FunctionDelta(msgspec.Struct):
@@ -133,34 +136,43 @@ class NotAnEventError(Exception):
 _decoder = msgspec.json.Decoder(ChatEvent)
 
 
-def decode_event(data: bytes) -> tuple[ChatEvent, bool]:
+def decode_as(data: bytes, decoder: msgspec.json.Decoder[_Kind]) -> tuple[_Kind, bool]:
     """
-    Return the event in `data`, and whether it was clean JSON.
+    Return what `decoder` reads in `data`, and whether it was clean JSON.
 
     Bytes that are not UTF-8, lone surrogates and NaN are let through with the text repaired, and reported as not
     clean. Raises `NotAnEventError`.
     """
     try:
-        return _decoder.decode(data), True
+        return decoder.decode(data), True
     except msgspec.ValidationError as error:
         raise NotAnEventError(str(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return _repaired(data), False
+        return _converted(_repaired(data), cast(type[_Kind], decoder.type)), False
 
 
-def _repaired(data: bytes) -> ChatEvent:
+Decode = Callable[[bytes], tuple[ChatEvent, bool]]
+decode_event: Decode = partial(decode_as, decoder=_decoder)
+"""Returns the chat completion chunk in some bytes; see `decode_as`."""
+
+
+def _repaired(data: bytes) -> Any:
     try:
         value = json.loads(clean(data.decode("utf-8", "replace")))
-        return event_from(_deep_clean(value))
+        return _deep_clean(value)
     except (ValueError, RecursionError) as error:
         raise NotAnEventError(str(error)[:200]) from None
 
 
 def event_from(value: Any) -> ChatEvent:
     """Return the event in an already decoded JSON value. Raises `NotAnEventError`."""
+    return _converted(value, ChatEvent)
+
+
+def _converted(value: Any, kind: type[_Kind]) -> _Kind:
     try:
-        return msgspec.convert(value, ChatEvent)
-    except msgspec.ValidationError as error:
+        return msgspec.convert(value, kind)
+    except (msgspec.ValidationError, RecursionError) as error:
         raise NotAnEventError(str(error)) from None
 
 

@@ -13,12 +13,11 @@ from soak.facts import Episode, Message
 from soak.importers.assembly import Thread
 from soak.importers.entries import Entry, Format, whole
 from soak.importers.messages import Read, merged, read_message
+from soak.importers.response_items import CALL_ITEMS, OUTPUT_ITEMS, call_of, output_of
 from soak.importers.tally import Tally
-from soak.importers.values import TEXT_MAX, count, embedded, instant, listing, mapping, mappings, name_of, text
+from soak.importers.values import TEXT_MAX, count, instant, listing, mapping, mappings, name_of, text
 
-_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
-_OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
-_ITEMS = ("message", "reasoning", *_CALLS, *_OUTPUTS)
+_ITEMS = ("message", "reasoning", *CALL_ITEMS, *OUTPUT_ITEMS)
 
 
 def recognises(value: Any) -> bool:
@@ -115,12 +114,12 @@ class _Rollout:
         copied = ordinal is not None and ordinal < self._copied_to
         if kind == "message" and item.get("role") == "assistant":
             self._answer({"content": item.get("content")}, line, copied)
-        elif kind in _CALLS:
-            self._answer({"tool_calls": [_call(item)]}, line, copied)
+        elif kind in CALL_ITEMS:
+            self._answer({"tool_calls": [call_of(item)]}, line, copied)
         elif kind == "message":
             self._say(item, line)
-        elif kind in _OUTPUTS:
-            output = {"role": "tool", "tool_call_id": item.get("call_id"), "content": _output(item.get("output"))}
+        elif kind in OUTPUT_ITEMS:
+            output = {"role": "tool", "tool_call_id": item.get("call_id"), "content": output_of(item.get("output"))}
             self._say(output, line)
         elif kind == "reasoning":
             self._reason(item)
@@ -163,23 +162,6 @@ class _Rollout:
         summary = text(payload.get("message"), TEXT_MAX)
         if summary is not None and not listing(payload.get("replacement_history")):
             self._reads.append(Read(message=Message(role="user", content=summary)))
-
-
-def _call(item: dict[str, Any]) -> dict[str, Any]:
-    """Return a call in the manner of OpenAI's chat API."""
-    if item.get("type") == "local_shell_call":
-        return {"id": item.get("call_id"), "name": "local_shell", "arguments": mapping(item.get("action"))}
-    return {"id": item.get("call_id"), "name": item.get("name"), "arguments": item.get("arguments", item.get("input"))}
-
-
-def _output(value: Any) -> Any:
-    """Return the text of a call's output, which may be wrapped in an object (also as text) or be blocks."""
-    inner = embedded(value) if isinstance(value, str) and value.startswith('{"output"') else value
-    if isinstance(inner, dict) and isinstance(inner.get("output"), str):
-        return inner["output"]
-    if isinstance(inner, dict) and "content" in inner:
-        return inner["content"]
-    return value
 
 
 def _settings(payload: dict[str, Any]) -> dict[str, Any]:

@@ -49,7 +49,7 @@ def read_message(raw: Any, index: int, tally: Tally) -> Message | None:
     role = _role(raw.get("role"), tally)
     if role is None:
         return None
-    content, thoughts = _content(raw.get("content"), tally)
+    content, thoughts = content_of(raw.get("content"), tally)
     if role != "assistant":
         call = (text(raw.get("tool_call_id")) or text(raw.get("call_id"))) if role == "tool" else None
         return Message(role=role, content=content, name=text(raw.get("name")), tool_call_id=call)
@@ -97,17 +97,21 @@ def _reasoning(raw: dict[str, Any]) -> str:
     return next((raw[name] for name in ("reasoning_content", "reasoning", "thinking") if text(raw.get(name))), "")
 
 
-def _content(value: Any, tally: Tally) -> tuple[Content, str]:
-    """Return the content and the reasoning that stood among its parts."""
+def content_of(value: Any, tally: Tally, *, marked: bool = False) -> tuple[Content, str]:
+    """
+    Return the content and the reasoning that stood among its parts.
+
+    `marked`: a part of a kind that is not known is kept as its bare type, to show that something stood there.
+    """
     if value is None or isinstance(value, str):
         return value, ""
     if isinstance(value, list):
-        return _parts(value, tally)
+        return _parts(value, tally, marked)
     tally.repair("content that is neither text nor a list, written as JSON")
     return as_json(value), ""
 
 
-def _parts(value: list[Any], tally: Tally) -> tuple[Content, str]:
+def _parts(value: list[Any], tally: Tally, marked: bool) -> tuple[Content, str]:
     parts: list[dict[str, Any]] = []
     thoughts: list[str] = []
     for part in value:
@@ -126,6 +130,7 @@ def _parts(value: list[Any], tally: Tally) -> tuple[Content, str]:
             tally.images += 1
         else:
             tally.drop(f"a content part of type {str(kind)[:40]!r}")
+            parts += [{"type": str(kind)[:40]}] if marked else []
     if not parts:
         return "", "\n".join(thoughts)
     return parts, "\n".join(thoughts)

@@ -7,7 +7,8 @@ for the sake of what is kept: bytes are passed on first and looked at afterwards
 in looking at them ends the looking and not the passing. Read `server.py`, then `hearing.py`, then `grouping.py`.
 """
 
-from soak.proxy.asked import Asked, UnreadableAskError, read_asked
+from soak.proxy.answered import Answered
+from soak.proxy.asked import Asked, read_asked
 from soak.proxy.grouping import Conversations, Place
 from soak.proxy.headers import parse_turn_header
 from soak.proxy.hearing import Hearing
@@ -15,10 +16,12 @@ from soak.proxy.recorder import PATIENCE_S, Listener, Recorder
 from soak.proxy.recording import Recording, recording_of
 from soak.proxy.server import BODY_LIMIT_BYTES, Proxy
 from soak.proxy.slices import Slices
+from soak.proxy.unreadable import UnreadableAskError
 
 __all__ = [
     "BODY_LIMIT_BYTES",
     "PATIENCE_S",
+    "Answered",
     "Asked",
     "Conversations",
     "Hearing",

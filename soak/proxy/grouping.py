@@ -48,14 +48,18 @@ class Conversations:
         """Return the place a client has named itself; named again, it is the next pass."""
         return self._settle(episode, turn, "named", nodes)
 
-    def place(self, nodes: Sequence[Node], prefix: str = "chat") -> Place:
-        """Return the place of the request whose messages are `nodes`, a chain; `prefix` begins the id of a new one."""
+    def place(self, nodes: Sequence[Node], prefix: str = "chat", follows: str | None = None) -> Place:
+        """
+        Return the place of the request whose messages are `nodes`, a chain; `prefix` begins the id of a new one.
+
+        `follows` is the conversation that the request says it goes on with: asked where its messages do not tell.
+        """
         whole = nodes[-1].digest
         answers = sum(node.message.role == "assistant" for node in nodes)
         if whole in self._asked:
             episode, turn = self._asked[whole]
             return self._settle(episode, turn, "repeat", nodes)
-        episode = self._goes_on(nodes) or ""
+        episode = self._goes_on(nodes) or follows or ""
         if episode and not self._passes[episode, answers]:
             return self._settle(episode, answers, "goes_on", nodes)
         base = episode or f"{prefix}-{whole.removeprefix('sha256:')[:12]}"

@@ -2,8 +2,9 @@
 One exchange as it is overheard: the bytes that went to the client, through the parser and the judge of the replay.
 
 The client's `Stream` folds what is read and `TurnJudge` judges it chunk by chunk, as in a replay; only what comes
-before them differs: an answer may be compressed, and need not be streamed. What cannot be laid at the server's door
-(the client hung up, soak was stopped) leaves the turn indeterminate, unless its class was certain by then.
+before them differs: an answer may be compressed, need not be streamed, and may be that of another API (`tongues.py`).
+What cannot be laid at the server's door (the client hung up, soak was stopped) leaves the turn indeterminate, unless
+its class was certain by then.
 """
 
 import zlib
@@ -14,33 +15,49 @@ import msgspec
 
 from soak.classify import Context, Settings, TurnJudge
 from soak.client import ANSWER_LIMIT_BYTES, Request, Scrub, Stream, refusal_words
-from soak.client.events import ChatEvent, Choice, Delta, NotAnEventError, decode_event
+from soak.client.attempt import Sink
+from soak.client.events import ChatEvent, NotAnEventError
 from soak.client.fold import Closed
-from soak.facts import Chunk, Deadlines, Judgement, Observation, Record, Retries, Signal, TurnKey
-from soak.proxy.asked import Asked
+from soak.facts import Chunk, Deadlines, Judgement, Message, Observation, Record, Retries, Signal, TurnKey
+from soak.proxy.asked import Asked, Door
+from soak.proxy.heard_messages import MessagesTongue
+from soak.proxy.heard_responses import ResponsesTongue
+from soak.proxy.tongues import ChatTongue, Tongue
 
 _REFUSAL_LIMIT_BYTES = 64 * 1024
 _UNPACK_BYTES = 64 * 1024
 _UNPACKED = frozenset({"gzip", "x-gzip", "deflate"})
 
 
+_TONGUES: dict[Door, type[Tongue]] = {
+    "chat/completions": ChatTongue,
+    "completions": ChatTongue,
+    "responses": ResponsesTongue,
+    "messages": MessagesTongue,
+}
+
+
 class _OverheardStream(Stream):
-    """A stream whose events may be whole answers, or answers of the completions API."""
+    """A stream whose events are those of the API that was asked, or whole answers; `said_all` is told its end."""
+
+    def __init__(
+        self, request: Request, sink: Sink, scrub: Scrub, tongue: Tongue, said_all: Callable[[], None]
+    ) -> None:
+        super().__init__(request, sink, scrub, tongue.streamed)
+        self._tongue = tongue
+        self._said_all = said_all
 
     def take(self, event: ChatEvent, at: float) -> None:
-        """Take one event; what stands in place of a delta is one."""
-        for choice in event.choices or ():
-            if choice.delta is None:
-                choice.delta = _delta_of(choice)
+        """Take one event; the last one may be known by what it says."""
         super().take(event, at)
+        if self._tongue.done and not self.fold.done:
+            self.fold.done = True
+            self._said_all()
 
 
-def _delta_of(choice: Choice) -> Delta | None:
-    if isinstance(choice.text, str):
-        return Delta(content=choice.text)
-    if choice.message is None:
-        return None
-    return msgspec.convert(choice.message, Delta)
+def _says_nothing(seen: Observation) -> bool:
+    """Return whether an answer came to its end without a word or call."""
+    return seen.ending in ("complete", "no_end_marker") and not (seen.content or seen.tool_calls or seen.refusal)
 
 
 def _unpacker() -> Any:
@@ -56,9 +73,17 @@ class Hearing:
     """
 
     def __init__(
-        self, key: TurnKey, asked: Asked, settings: Settings, scrub: Scrub, signalled: Callable[[TurnKey, Signal], None]
+        self,
+        key: TurnKey,
+        asked: Asked,
+        settings: Settings,
+        scrub: Scrub,
+        signalled: Callable[[TurnKey, Signal], None],
+        answered: Callable[[str, Message], None] = lambda _id, _answer: None,
     ) -> None:
         self.key = key
+        self._answered = answered
+        self._tongue = _TONGUES[asked.door]()
         context = Context(prompt_text=asked.prompt_text, tools=asked.chain.tools, max_tokens=asked.max_tokens)
         self._judge = TurnJudge(context, settings)
         self._scrub = scrub
@@ -66,7 +91,7 @@ class Hearing:
         request = Request(
             key=key, body={}, session="", deadlines=Deadlines(), retries=Retries(), max_tokens=asked.max_tokens
         )
-        self._stream = _OverheardStream(request, self._sink, scrub)
+        self._stream = _OverheardStream(request, self._sink, scrub, self._tongue, self._said_all)
         self._looping = self._deaf = False
         self._read_at = 0.0
         self._whole: list[bytes] | None = None
@@ -144,6 +169,9 @@ class Hearing:
         if self._unheard is not None:
             return Record(key=self.key, outcome="indeterminate", at=at, reason=self._unheard)
         observation = self._observation(loop_lag_ms)
+        if self._tongue.aside is not None and _says_nothing(observation):
+            why = f"the answer has nothing that is judged, but an item of the type {self._tongue.aside!r}"
+            return Record(key=self.key, outcome="indeterminate", at=at, reason=why)
         return Record(
             key=self.key, outcome="finished", at=at, observation=observation, judgement=self._judged(observation)
         )
@@ -159,6 +187,18 @@ class Hearing:
         if self._whole is None:
             return observation
         return msgspec.structs.replace(observation, ttft_ms=None, max_gap_ms=None)
+
+    def _said_all(self) -> None:
+        """Tell the answer of a response that a later request may go on from by its id."""
+        fold, scrub = self._stream.fold, self._scrub.answer
+        if fold.id is None:
+            return
+        calls = fold.tool_calls(scrub)
+        content, thoughts = scrub("".join(fold.content) or "".join(fold.refusal)), scrub("".join(fold.reasoning))
+        answer = Message(
+            role="assistant", content=content or (None if calls else ""), reasoning=thoughts or None, tool_calls=calls
+        )
+        self._answered(fold.id, answer)
 
     def _judged(self, observation: Observation) -> Judgement | None:
         try:
@@ -210,7 +250,7 @@ class Hearing:
         if self._stream.status != 200:
             self._stream.close("http_error", refusal_words(self._stream.status or 0, body[:_REFUSAL_LIMIT_BYTES]))
             return
-        event, clean_json = decode_event(body)
+        event, clean_json = self._tongue.whole(body)
         if not clean_json:
             self._stream.fold.defects["repaired_json"] = None
         self._stream.take(event, at)

@@ -14,10 +14,12 @@ from typing import Protocol
 from soak.classify import Settings
 from soak.client import LoopLag, Scrub
 from soak.errors import RunFolderError
-from soak.facts import EngineSample, Event, Record, Signal, Started, TurnKey, digest_of
-from soak.proxy.asked import Asked, Door, UnreadableAskError, read_asked
+from soak.facts import EngineSample, Event, Message, Record, Signal, Started, TurnKey, digest_of
+from soak.proxy.answered import Answered
+from soak.proxy.asked import Asked, Door, read_asked
 from soak.proxy.grouping import Conversations, How, Place
 from soak.proxy.hearing import Hearing
+from soak.proxy.unreadable import UnreadableAskError
 from soak.store import HistoryWriter
 
 PROXIED = "proxied"
@@ -31,7 +33,12 @@ _HOW_WORDS: dict[How, str] = {
     "side": "turns of side conversations",
     "named": "turns named by the client",
 }
-_KINDS = {"chat/completions": "chat", "completions": "completion"}
+_KINDS: dict[Door, str] = {
+    "chat/completions": "chat",
+    "completions": "completion",
+    "responses": "response",
+    "messages": "message",
+}
 
 
 class Listener(Protocol):
@@ -83,6 +90,7 @@ class Recorder:
         self._lag = lag
         self._wall = wall
         self._conversations = Conversations()
+        self._answered = Answered()
         self._passed: Counter[str] = Counter()
         self._left_out: Counter[str] = Counter()
         self._told: str = ""
@@ -105,7 +113,7 @@ class Recorder:
     def read(self, door: Door, body: bytes, scrub: Scrub) -> Asked | None:
         """Return what a request asks, without keys; None, counted, where it cannot be judged."""
         try:
-            return read_asked(door, scrub.asked(body))
+            return read_asked(door, scrub.asked(body), self._answered)
         except UnreadableAskError as why:
             self.passed(f"{door}, unreadable: {why}")
         except Exception as crash:  # a request must pass whatever our reading of it does
@@ -125,7 +133,7 @@ class Recorder:
         self._listener.started(key)
         if place.how == "side":
             self.note("side_conversation", f"{key.episode} leaves a conversation known by another way")
-        return Hearing(key, asked, self._settings, scrub, self._listener.signal)
+        return Hearing(key, asked, self._settings, scrub, self._listener.signal, self._keeper(key, asked))
 
     def end(self, hearing: Hearing) -> None:
         """Record what a turn came to."""
@@ -139,11 +147,18 @@ class Recorder:
         if record.observation is not None:
             self._up(hearing.reached)
 
+    def _keeper(self, key: TurnKey, asked: Asked) -> Callable[[str, Message], None]:
+        """Return what remembers an answer, where a later request may go on from it by its id."""
+        carried = asked.carried
+        if carried is None:
+            return lambda _id, _answer: None
+        return lambda id_, answer: self._answered.keep(id_, (*carried, answer), key.episode)
+
     def _place(self, asked: Asked, named: tuple[str, int] | None) -> Place:
         nodes = asked.chain.nodes
         if named is not None:
             return self._conversations.named(*named, nodes)
-        return self._conversations.place(nodes, _KINDS[asked.door])
+        return self._conversations.place(nodes, _KINDS[asked.door], asked.follows)
 
     def _start(self, key: TurnKey, asked: Asked) -> None:
         tools = asked.chain.tools

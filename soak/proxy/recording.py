@@ -14,6 +14,7 @@ import msgspec
 
 from soak.facts import Episode, Message, Observation, Record, Started, Turn, digest_of, make_episode
 from soak.importers.assembly import safe_id
+from soak.proxy.plain import foreign_part
 from soak.store import History
 
 _WHOLE = frozenset({"complete", "no_end_marker"})
@@ -88,8 +89,9 @@ def _groups(history: History, told: Recording) -> dict[tuple[str, str | None], l
     final = history.final()
     best: dict[tuple[str, str | None, str], _Asked] = {}
     for started in history.starts():
-        if started.door != "chat/completions":
-            told.left_out[f"{started.door}: not a chat, and an episode is one"] += 1
+        why = _no_chat(started, history)
+        if why is not None:
+            told.left_out[f"{started.door}: {why}"] += 1
             continue
         asked = _Asked(started=started, record=final.get(started.key))
         place = (started.key.episode, started.tools, started.prefix)
@@ -102,6 +104,17 @@ def _groups(history: History, told: Recording) -> dict[tuple[str, str | None], l
     for (episode, tools, _), asked in best.items():
         groups.setdefault((episode, tools), []).append(asked)
     return groups
+
+
+def _no_chat(started: Started, history: History) -> str | None:
+    """Return why a turn cannot be asked again as a chat, None where it can."""
+    if started.door == "completions":
+        return "not a chat, and an episode is one"
+    if started.door == "chat/completions":
+        return None
+    kinds = (foreign_part(message) for message in history.prefix(started.prefix))
+    kind = next((kind for kind in kinds if kind is not None), None)
+    return None if kind is None else f"a chat cannot carry what its messages hold ({kind})"
 
 
 def _episode(id_: str, history: History, tools: str | None, turns: list[_Asked]) -> Episode:

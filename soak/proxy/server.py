@@ -227,6 +227,8 @@ class Proxy:
         if request.headers.get("content-encoding", "identity").lower() != "identity":
             self._recorder.passed(f"{door}, unreadable: the body is compressed")
             return None, body
+        if b'"previous_response_id"' in body:  # the answer that it names may have passed and not been looked at yet
+            self._slices.finish()
         scrub = scrub_for(_decoded(request.raw_headers), self._secrets, path=path, body=body)
         asked = self._recorder.read(door, body, scrub)
         if asked is None:
@@ -291,13 +293,24 @@ def _decoded(raw: Any) -> list[tuple[str, str]]:
     return [(name.decode("utf-8", "surrogateescape"), value.decode("utf-8", "surrogateescape")) for name, value in raw]
 
 
-_KNOWN_DOORS = ("responses", "messages", "embeddings", "models", "metrics", "health", "tokenize", "version", "ping")
+_KNOWN_DOORS = (
+    "count_tokens",
+    "responses",
+    "messages",
+    "embeddings",
+    "models",
+    "metrics",
+    "health",
+    "tokenize",
+    "version",
+    "ping",
+)
 
 
 def _kind(method: str, path: str) -> str:
     """Return how an exchange is counted: by its door where we know that, never by what else stands in the path."""
     words = path.partition("?")[0].split("/")
-    door = next((word for word in words if word in _KNOWN_DOORS), None)
+    door = next((word for word in reversed(words) if word in _KNOWN_DOORS), None)
     return f"{method if method.isalpha() and len(method) < 8 else 'other'} {door or 'another path'}"
 
 

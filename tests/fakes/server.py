@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from fakes.answers import Answer, Style, usage_of, whole
+from fakes.apis import DOORS, as_chat, speak
 from fakes.engine import FakeEngine, Mood
 from fakes.faults import JSON_HEADERS, Ask, context_message, make, status, stream
 from fakes.law import Law
@@ -59,7 +60,8 @@ class TruthRow:
 
 class FakeServer:
     """
-    Serves `policy`'s scripts to POST /v1/chat/completions and the usual side doors; an async context manager.
+    Serves `policy`'s scripts to POST /v1/chat/completions and the usual side doors; an async context manager. At
+    /v1/responses and /v1/messages it says the same in their words.
 
     What `mind` has an answer to gets that and no script, streamed or whole. Anything else that wants no stream is
     answered well. With a `law` the tokens of its answers can be scored.
@@ -96,6 +98,7 @@ class FakeServer:
         self._events: dict[str, asyncio.Event] = {}
         self._attempts: dict[str, int] = {}
         self._ordinal = 0
+        self._kept: dict[str, list[dict[str, Any]]] = {}
         self._server: asyncio.Server | None = None
         self._connections: set[_Connection] = set()
 
@@ -210,6 +213,14 @@ class FakeServer:
         script.meta["mood"] = self.engine.mood(script.truth.fault if script.truth else "", ask.style.prompt_tokens)
         self.note_truth(ask, script, headers.get("x-session-id"))
         return script, ask.ordinal
+
+    def say(self, path: str, body: dict[str, Any], headers: dict[str, str]) -> tuple[Script, int | None]:
+        """Return the script for one request of another API and its ordinal; a response is gone on from by its id."""
+        chat = as_chat(body, self._kept.get(body.get("previous_response_id", ""), []))
+        script, ordinal = self.chat(chat, headers)
+        script = speak(path, script)
+        self._kept[script.meta["answer"]] = chat["messages"]
+        return script, ordinal
 
     def side_door(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Script:
         """Return the script of everything that is not a chat request."""
@@ -336,6 +347,8 @@ class _Connection(asyncio.Protocol):
         self.server.received.append(request)
         if path == "/v1/chat/completions" and method == "POST" and isinstance(body, dict):
             script, request.ordinal = self.server.chat(body, headers)
+        elif path in DOORS and path not in self.server.fixed and method == "POST" and isinstance(body, dict):
+            script, request.ordinal = self.server.say(path, body, headers)
         else:
             script = self.server.side_door(method, path, body, headers)
         await self._answer(request, script)

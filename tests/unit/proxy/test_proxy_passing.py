@@ -125,9 +125,11 @@ data: {"type":"message_stop"}
 """
 
 
-@pytest.mark.parametrize("path", ["/v1/messages", "/v1/messages?beta=true", "/v1/responses"])
-async def test_other_apis_pass_and_are_counted(fake: FakeServer, proxy: Between, path: str) -> None:
-    """A stream of Anthropic's messages or of responses passes byte for byte, with its key, and is no turn."""
+@pytest.mark.parametrize(
+    "path", ["/v1/messages", "/v1/messages?beta=true", "/v1/messages/count_tokens", "/v1/responses"]
+)
+async def test_other_apis_pass(fake: FakeServer, proxy: Between, path: str) -> None:
+    """A stream of Anthropic's messages passes byte for byte, with its key; what is no turn of its API is counted."""
     fake.fixed[path.partition("?")[0]] = (200, "text/event-stream", ANTHROPIC)
     body = b'{"model": "fake-model", "max_tokens": 9, "stream": true, "messages": [{"role": "user", "content": "hi"}]}'
     request = http("POST", path, body, "x-api-key: sk-of-a-client-0123", "anthropic-version: 2023-06-01")
@@ -137,10 +139,14 @@ async def test_other_apis_pass_and_are_counted(fake: FakeServer, proxy: Between,
     assert second.body == first.body == json.loads(body)
     assert second.headers["x-api-key"] == "sk-of-a-client-0123"
     assert second.headers["anthropic-version"] == "2023-06-01"
+    if path.startswith("/v1/messages") and "count" not in path:
+        (record,) = await proxy.ear.ends(1)
+        assert record.observation is not None and record.observation.content == "h\u00e9"
+        return
     assert proxy.ear.keys == []
     proxy.recorder.tell_counts()
-    word = path.partition("?")[0].rpartition("/")[2]
-    assert f"1 exchange was passed on and not judged (1 POST {word})" in proxy.ear.events[-1].text
+    words = "responses, unreadable: the body has no input" if path == "/v1/responses" else "POST count_tokens"
+    assert f"1 exchange was passed on and not judged (1 {words})" in proxy.ear.events[-1].text
 
 
 async def test_completions_are_turns(fake: FakeServer, proxy: Between) -> None:
