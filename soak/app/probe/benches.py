@@ -50,12 +50,6 @@ class ProbeOrder:
         if change == EngineChange():
             return self.target
         if self.plain is not None and change == WITHOUT_SPECULATION:
-            if bench_name(self.plain) == bench_name(self.target):
-                raise UsageError(
-                    f"{self.plain.given} is both the server that is asked and the one without speculation",
-                    why="what it answers would be held against itself",
-                    hint="name with --plain another server, which runs without speculation",
-                )
             return self.plain
         if self.plain is not None and self.plain.launched and self.plain.build and change.speculation is False:
             besides = msgspec.structs.replace(change, speculation=None)
@@ -67,6 +61,13 @@ class ProbeOrder:
                 hint="give the build that it is, or with --plain a second server that runs without speculation",
             )
         return replace(self.target, build=altered(self.target.build, change))
+
+    def incomparable(self, change: EngineChange) -> str | None:
+        """Return why the target cannot be held against a server in this state: it cannot be had, or is the target."""
+        plain = self.plain
+        if plain is not None and change == WITHOUT_SPECULATION and bench_name(plain) == bench_name(self.target):
+            return f"{plain.given} is the target itself: what it answers would be held against itself"
+        return self.refusal(change)
 
     def refusal(self, change: EngineChange) -> str | None:
         """Return why no server can be had in this state, None if one can: asked before anything is started."""
@@ -84,6 +85,15 @@ class Bench:
     name: str
     side: Side
     asker: Asker
+
+    def check(self, change: EngineChange) -> None:
+        """Raise `TargetError` where this was to be the server without speculation, and it says that it speculates."""
+        if change == WITHOUT_SPECULATION and self.side.build.settings.get("speculation"):
+            raise TargetError(
+                f"{self.side.given} runs with speculation",
+                why="it was to be the server without",
+                hint="name with --plain a server of the same model that runs without speculation",
+            )
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
@@ -188,12 +198,6 @@ class Benches:
             audience=self.audience,
         ) as (side,):
             self._kept.served(name, side.build)
-            if change == WITHOUT_SPECULATION and side.build.settings.get("speculation"):
-                raise TargetError(
-                    f"{side.given} runs with speculation",
-                    why="it was to be the server without",
-                    hint="name with --plain a server of the same model that runs without speculation",
-                )
             asker = Asker(
                 bench=name,
                 target=side.target,

@@ -18,7 +18,7 @@ _GREEDY = Change(same_seed=True)
 
 def plan_divergence(cases: Sequence[Case], order: ProbeOrder) -> ProbePlan:
     """Return what will be sent; raises `UsageError` where no second server can be had."""
-    refusal = order.refusal(WITHOUT_SPECULATION)
+    refusal = order.incomparable(WITHOUT_SPECULATION)
     if refusal is not None:
         raise UsageError("there is nothing to compare with", why=refusal, hint="name a second server with --plain")
     requests = 2 * OWN * len(cases)
@@ -37,6 +37,7 @@ def probe_divergence(cases: Sequence[Case], benches: Benches) -> DivergenceFound
     with benches.open() as bench:
         first, one = _asked(greedy, bench), bench.name
     with benches.open(WITHOUT_SPECULATION) as bench:
+        bench.check(WITHOUT_SPECULATION)
         second, other = _asked(greedy, bench), bench.name
     partings = [parting_of(case.name, a, b) for case, a, b in zip(cases, first, second, strict=True)]
     return divergence_found((one, other), partings, benches.allowance.used)

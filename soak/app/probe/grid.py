@@ -31,7 +31,7 @@ def sort_out(order: ProbeOrder, grid: Grid) -> Tried:
     files: dict[str, str] = {}
     for state, some in groupby(cells_of(grid), key=lambda cell: cell.engine):
         together = list(some)
-        why = order.refusal(state) or _same_as_before(order, state, files)
+        why = order.incomparable(state) or _same_as_before(order, state, files)
         if why is None:
             cells += together
         else:
@@ -120,6 +120,7 @@ class _Asking:
 
     def _asked(self, state: EngineChange, asks: Sequence[tuple[int, Cell, Ask]]) -> Iterator[tuple[Trial, ...]]:
         with self.benches.open(state) as bench:
+            bench.check(state)
             for _, cell, ask in asks:
                 began = time.monotonic()
                 (trials,) = bench.asker.ask(ask)

@@ -159,6 +159,7 @@ def _try(state: State, case: Case, repeats: int, failure: TurnClass, benches: Be
         return
     try:
         with benches.open(state.engine, state.serving) as bench:
+            bench.check(state.engine)
             _ask(state, case, repeats, failure, bench, tried)
             if state.scored:
                 tried.laws = _laws(case, failure, bench, tried)
@@ -171,7 +172,7 @@ def _try(state: State, case: Case, repeats: int, failure: TurnClass, benches: Be
 def _refusal(state: State, order: ProbeOrder) -> str | None:
     if state.serving > 1 and not order.target.launched:
         return "it is a server that runs already, which soak does not start anew"
-    return order.refusal(state.engine)
+    return order.incomparable(state.engine)
 
 
 def _ask(state: State, case: Case, repeats: int, failure: TurnClass, bench: Bench, tried: _Tried) -> None:
