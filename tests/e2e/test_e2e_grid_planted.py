@@ -1,4 +1,8 @@
-"""The grid over a real vLLM with a fault planted in it by a plugin: the setting it needs is named."""
+"""
+The grid over a real vLLM with a fault planted in it by a plugin: the setting it needs is named.
+
+Six minutes a test on two cores, so like the comparison of releases they run with `ops/check --releases` only.
+"""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -23,6 +27,7 @@ factors:
 
 pytestmark = [
     pytest.mark.engine,
+    pytest.mark.releases,  # minutes each: not part of every check
     pytest.mark.timeout(3600),
     pytest.mark.skipif(not PLANTED.is_dir(), reason="the plugin that plants faults is not here (tests/planted)"),
 ]
