@@ -50,7 +50,7 @@ def repro_command(
     plan: Annotated[bool, typer.Option("--plan", help="Say what would be sent, and send nothing.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout.")] = False,
 ) -> int:
-    """Make a bundle that shows a failure with nothing but Python: python reproduce.py URL."""
+    """Bundle a failure so that bare Python shows it. What is unpacked is run with: python reproduce.py URL."""
     cases = cases_given(run_dir, turns or [], turn_file or [])
     order = ProbeOrder(
         target=target_of(target, run_dir, cases[0]),

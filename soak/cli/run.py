@@ -142,7 +142,7 @@ def resume_command(
     as_json: JsonFlag = False,
     log_json: LogJsonFlag = False,
 ) -> int:
-    """Go on where a run or a bisection was interrupted, crashed or killed. Nothing is lost and nothing done twice."""
+    """Go on where a run or bisection broke off. Nothing is lost and nothing done twice."""
     if is_bisection(run_dir):
         return resume_bisection(run_dir, target=target, as_json=as_json, log_json=log_json)
     api_key = os.environ.get("SOAK_API_KEY") or None

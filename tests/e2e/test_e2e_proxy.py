@@ -110,7 +110,7 @@ def test_a_proxied_run_is_a_run_like_any(soak: Soak, fake: Fakes, proxied: Proxi
     proxy = proxied(fake("--rates", "none", "--speculation", "on").url, "run", "--json")
     proxy.converse("mend the parser", 3)
     proxy.converse("write a test", 2)
-    assert proxy.post({}, "/v1/responses") == b'{"detail": "Not Found"}'
+    assert proxy.post({}, "/v1/embeddings") == b'{"detail": "Not Found"}'
     done = proxy.stop()
     summary = done.json
     assert (done.code, summary["verdict"], summary["state"], summary["scenario"]) == (0, "pass", "complete", "proxy")
@@ -119,7 +119,7 @@ def test_a_proxied_run_is_a_run_like_any(soak: Soak, fake: Fakes, proxied: Proxi
     assert (arm["turns"]["finished"], arm["turns"]["ok"], arm["turns"]["planned"]) == (5, 5, 5)
     assert arm["valid"] and arm["speculation"]["drafts"] > 0 and arm["prefix_cache"]["hit_rate"] > 0
     assert arm["ttft_ms"]["p50"] > 0
-    assert any("1 exchange was passed on and not judged (1 POST responses)" in reason for reason in summary["reasons"])
+    assert any("1 exchange was passed on and not judged (1 POST embeddings)" in reason for reason in summary["reasons"])
     assert soak("check", "run", "--json").json["arms"]["candidate"]["turns"] == arm["turns"]
     assert len(set(re.findall(r"chat-[0-9a-f]{12}:\d:0:candidate", soak("show", "run", "--class", "ok").out))) == 5
     report = soak("report", "run", "--html", "page.html")

@@ -90,4 +90,4 @@ class OneServer(Benches):
             allowance=self.allowance,
             keep=self._trials,
         )
-        yield SimpleNamespace(asker=asker)
+        yield SimpleNamespace(asker=asker, check=lambda _: None)
