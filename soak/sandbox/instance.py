@@ -26,7 +26,7 @@ _COPY_WITHIN_S = 120.0
 _ARGUMENT_MAX = 120_000
 _RIGHTS = ("CHOWN", "DAC_OVERRIDE", "FOWNER")
 _ENVIRONMENT = {
-    "BASH_ENV": "/root/.bashrc",  # where the images of SWE-bench say which Python is the repository's
+    "BASH_ENV": "$HOME/.bashrc",  # where the images of SWE-bench say which Python is the repository's
     "LANG": "C.UTF-8",
     "TERM": "dumb",
     "PAGER": "cat",
