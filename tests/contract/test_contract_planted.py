@@ -5,7 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from rigs.planting import Answer, PlantedEngine, ask
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(1800)]
+# An engine of its own, two minutes: with the releases, not with every check.
+pytestmark = [pytest.mark.engine, pytest.mark.releases, pytest.mark.timeout(1800)]
 
 # Answers repeat the prompt, mostly: drafts are made by n-grams, some accepted and some rejected. Over one block of 128.
 CHORES = "".join(
