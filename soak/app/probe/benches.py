@@ -165,18 +165,14 @@ class Benches:
 
     def kept(self, change: EngineChange, ask: Ask) -> tuple[Trial, ...] | None:
         """Return the trials of `ask` on a server in this state, if all of them are kept: then none is needed for it."""
-        name = bench_name(self.order.spec(change))
-        case, asked = ask.case.digest, digest_of(ask.change)
-        found = [self._kept.trials.get((name, case, asked, repeat)) for repeat in ask.counted]
-        trials = tuple(trial for trial in found if trial is not None)
-        return trials if len(trials) == len(found) else None
+        return self.kept_by(bench_name(self.order.spec(change)), ask)
 
     def kept_by(self, bench: str, ask: Ask) -> tuple[Trial, ...] | None:
         """Return the trials of an ask that a server of this name answered, if all of them are kept."""
         change, case = digest_of(ask.change), ask.case.digest
-        keys = [(bench, case, change, ask.first + number) for number in range(ask.repeats)]
-        found = tuple(trial for key in keys if (trial := self._kept.trials.get(key)) is not None)
-        return found if len(found) == len(keys) else None
+        found = [self._kept.trials.get((bench, case, change, repeat)) for repeat in ask.counted]
+        trials = tuple(trial for trial in found if trial is not None)
+        return trials if len(trials) == len(found) else None
 
     @contextmanager
     def open(self, change: EngineChange | None = None, serving: int = 1) -> Iterator[Bench]:
