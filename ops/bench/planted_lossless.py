@@ -10,7 +10,8 @@ The engine has tests/planted on its import path; a fault is switched on, answers
 are drawn until there are so many tokens, and a plain server of the same model (no speculation, no prefix cache) scores
 them, as `soak probe --lossless` does. Without URLs the local build is started: with the plugin until all is drawn, then
 plain until all is scored. FOLDER has a folder for each case and law, the folder of a probe with the plugin's counts
-beside it; broken off at any place, the same command goes on. A fault that never happened is an error, not a miss.
+beside it; broken off at any place, the same command goes on (what the plugin counted of a killed round is not known:
+the counts are then too low). A fault that never happened is an error, not a miss.
 
 Figures come from FOLDER alone. The conversations of a case are shuffled once and laid in a circle; run i of `--seeds`
 begins at its i-th part, so that runs share no token up to a length (`disjoint_to`) and ever more beyond it. A run is
@@ -87,6 +88,7 @@ PLANTINGS = {
     "one-hot-5": Planting("one-hot draft unchecked, 5 %", "skip_verify:0.05"),
     "kv-off-by-one": Planting("(h) KV position one off after a rejected draft", "kv_off_by_one:1"),
 }
+NOTHING: dict[str, Any] = {"fired": {}}
 COUNTED = ("requests", "steps", "tokens", "drafts", "accepted")
 
 
@@ -161,7 +163,9 @@ def draw(sitting: Sitting, engine: PlantedEngine, args: argparse.Namespace) -> N
             each = found.tokens / found.answers if found.answers else EXPECTED
             more = max(args.in_flight, round((args.tokens - found.tokens) / max(each, 1)))
             asked = every[: found.answers + more]
-            trials = bench.asker.together([Ask(case=case) for case in asked], args.in_flight)
+            asks = [Ask(case=case) for case in asked]
+            nothing_new = not any(map(bench.asker.missing, asks))
+            trials = bench.asker.together(asks, args.in_flight)
             drawn = Drawn(
                 planted=sitting.planting.switch,
                 answers=len(asked),
@@ -169,7 +173,7 @@ def draw(sitting: Sitting, engine: PlantedEngine, args: argparse.Namespace) -> N
                 fired=before.fired,
                 counts=before.counts,
             )
-            told = counted(engine, sitting.planting)
+            told = NOTHING if nothing_new else counted(engine, sitting.planting)
             found = drawn.counted(told, sitting.planting.fault)
             sitting.keep(found)
     say(f"{sitting.case} {sitting.law}: {found.answers} answers, {found.tokens} tokens, fired {found.fired} times")
