@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from rigs.cli import environment
 from rigs.drawing import CARD, outputs_of, wrong
 
 from soak.facts import RescoredOutput, SamplingLaw
@@ -17,7 +18,7 @@ LAW = SamplingLaw(top_p=0.95)
 def bench(*words: str) -> subprocess.CompletedProcess[str]:
     """Run the bench."""
     command = [sys.executable, "-m", "ops.bench.planted_lossless", *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=environment())
 
 
 def keep(folder: Path, planted: str, fired: int, outputs: list[RescoredOutput]) -> None:
