@@ -278,14 +278,14 @@ def row_of(card: RescoringCard, outputs: Sequence[RescoredOutput], seeds: int) -
     whole = judge(card, outputs)
     alone = [alarms_of(taken(scores, [rows])) for rows in conversations(scores)]
     lengths = [length for length in LENGTHS if length <= len(scores.output)]
-    runs = [detection(run, lengths) for run in runs_of(scores, seeds)]
+    runs, disjoint_to = runs_of(scores, seeds)
     return {
         "model": card.model,
         "width": max(output.width for output in outputs),
         "tokens": len(scores.output),
         "runs": seeds,
-        "disjoint_to": len(scores.output) // seeds,
-        **curve(runs, lengths),
+        "disjoint_to": min(disjoint_to, LENGTHS[-1]),
+        **curve([detection(run, lengths) for run in runs], lengths),
         "turns": len(alone),
         "turns_deviating": sum(alarm for alarm, _ in alone),
         "mean_shift": round(float(scores.shift[scores.steady & scores.drawn].mean()), 4),
@@ -298,14 +298,20 @@ def row_of(card: RescoringCard, outputs: Sequence[RescoredOutput], seeds: int) -
     }
 
 
-def runs_of(scores: Scores, seeds: int) -> Iterator[Scores]:
-    """Yield runs over all conversations, in one shuffled circle, each beginning at another part of it."""
+def runs_of(scores: Scores, seeds: int) -> tuple[list[Scores], int]:
+    """
+    Return runs over all conversations, and up to which length no two share a token.
+
+    The conversations lie in one shuffled circle; each run begins at another part of it.
+    """
     found = conversations(scores)
     random.Random(11).shuffle(found)
     begins = np.cumsum([0, *(len(rows) for rows in found[:-1])])
-    for seed in range(seeds):
-        at = int(np.searchsorted(begins, seed * len(scores.output) / seeds)) % len(found)
-        yield taken(scores, [*found[at:], *found[:at]])
+    parts = np.arange(seeds) * len(scores.output) / seeds
+    starts = np.minimum(np.searchsorted(begins, parts), len(found) - 1)
+    apart = np.diff(begins[starts], append=len(scores.output))
+    orders = [np.concatenate([*found[at:], *found[:at]])[: LENGTHS[-1]] for at in starts]
+    return [taken(scores, [rows]) for rows in orders], int(apart.min())
 
 
 def merged(found: dict[str, Any], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
