@@ -93,8 +93,8 @@ class Running(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     speculation: bool
     prefix_cache: bool
     url: str
-    switch: Path
-    counts: Path
+    switch: str
+    counts: str
 
 
 class Done(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +137,7 @@ def local(folder: Path, cell: Cell) -> tuple[ArmSpec, Path, Path]:
 def running(servers: Sequence[Running], cell: Cell) -> tuple[ArmSpec, Path, Path]:
     """Return the server in a cell's state, with its switch and counts."""
     (one,) = [one for one in servers if (one.speculation, one.prefix_cache) == state_of(cell)]
-    return arm_spec("candidate", one.url), one.switch, one.counts
+    return arm_spec("candidate", one.url), Path(one.switch), Path(one.counts)
 
 
 def ask_state(plan: Plan, folder: Path, cell: Cell, servers: Sequence[Running], in_flight: int) -> None:
