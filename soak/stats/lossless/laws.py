@@ -22,8 +22,8 @@ class Law(NamedTuple):
     `logq`: n × k log probabilities under it, −inf for listed tokens that cannot be drawn. `rest`: n, the probability of
     drawing a token that is not listed. `lognorm`: what was subtracted from log p / T; `error`: n, by how much
     that may be off at most. `peak`: n, the largest probability before truncation. `weights`: n × k,
-    of the listed tokens that top_k and min_p leave, relative to the most probable; `total`: n, the most that all
-    weights may sum to.
+    of the listed tokens that top_k and min_p leave, relative to the most probable; `least`, `total`: n, the least
+    and the most that all weights may sum to.
     """
 
     logq: np.ndarray
@@ -31,6 +31,7 @@ class Law(NamedTuple):
     lognorm: np.ndarray
     error: np.ndarray
     peak: np.ndarray
+    least: np.ndarray
     total: np.ndarray
     weights: np.ndarray
 
@@ -54,7 +55,7 @@ def law_of(top: np.ndarray, law: SamplingLaw, vocabulary: int) -> Law:
     rest = np.where(complete, 0.0, np.clip(1 - inside.sum(axis=1) / norm, 0.0, 1.0))
     # A norm between bounds is halfway; that of a nucleus that ends in the list is the larger of two candidates.
     error = np.log(norm_high / norm_low) * np.where(complete, 1.0, 0.5)
-    return Law(logq, rest, np.log(norm) + shift[:, 0], error, 1 / np.sqrt(least * most), most, weights)
+    return Law(logq, rest, np.log(norm) + shift[:, 0], error, 1 / np.sqrt(least * most), least, most, weights)
 
 
 def _listed(scaled: np.ndarray, law: SamplingLaw) -> np.ndarray:

@@ -126,7 +126,7 @@ def _drawn(tables: Tables, law: SamplingLaw, vocabulary: int, bars: Bars) -> dic
     plain = law.top_p >= 1 and law.top_k == 0 and law.min_p == 0
     logq = tables.logprobs / law.temperature - known.lognorm
     shift, variance, spread = _shift(tables, known, logq, bars.floor)
-    outside, line = _outside(tables, known, law, bars)
+    outside, line = _outside(tables, known, law, vocabulary, bars)
     line = np.minimum(line, law.temperature * (bars.impossible_logprob + known.lognorm))
     return {
         "drawn": np.ones(len(steady), dtype=bool),
@@ -164,15 +164,18 @@ def _shift(tables: Tables, law: Law, logq: np.ndarray, floor: float) -> tuple[np
     return value - mean, np.maximum(square - mean**2, 0.0), mean - least
 
 
-def _outside(tables: Tables, law: Law, sampling: SamplingLaw, bars: Bars) -> tuple[np.ndarray, np.ndarray]:
+def _outside(
+    tables: Tables, law: Law, sampling: SamplingLaw, vocabulary: int, bars: Bars
+) -> tuple[np.ndarray, np.ndarray]:
     """Return which tokens cannot be drawn, and below which log probability any token that is not listed is outside."""
     n, k = tables.top.shape
     outside, line = np.zeros(n, dtype=bool), np.full(n, -np.inf)
     if sampling.top_p < 1:
-        edge = _edge(sampling, bars) * law.total
+        edge = _edge(sampling, bars)
         higher = tables.top > tables.logprobs[:, None] + _TIED
-        outside |= np.where(higher, law.weights, 0.0).sum(axis=1) >= edge
-        line[law.weights.sum(axis=1) >= edge] = 0.0
+        outside |= np.where(higher, law.weights, 0.0).sum(axis=1) >= edge * law.total
+        outside |= _mass_from(tables, sampling, vocabulary) <= (1 - edge) * law.least
+        line[law.weights.sum(axis=1) >= edge * law.total] = 0.0
     if 0 < sampling.top_k <= k:
         last = tables.top[:, sampling.top_k - 1] - bars.gap
         outside |= (tables.logprobs < last) & (tables.ranks >= sampling.top_k)
@@ -182,6 +185,16 @@ def _outside(tables: Tables, law: Law, sampling: SamplingLaw, bars: Bars) -> tup
         outside |= tables.logprobs < last
         line = np.maximum(line, last)
     return outside, line
+
+
+def _mass_from(tables: Tables, sampling: SamplingLaw, vocabulary: int) -> np.ndarray:
+    """
+    Return the most that the weights of a token and of all ranked behind it may sum to, relative to the most probable.
+
+    None of them weighs more than the token itself: where the list ends far from the nucleus' edge, this is what tells.
+    """
+    weight = np.exp((tables.logprobs - tables.top[:, 0]) / sampling.temperature)
+    return np.asarray(weight * np.maximum(vocabulary - tables.ranks, 1))
 
 
 def _edge(sampling: SamplingLaw, bars: Bars) -> float:
