@@ -146,7 +146,9 @@ def probe_command(
     repeats: RepeatsOption = None,
     grid: GridOption = None,
     failing: FailingOption = None,
-    max_requests: Annotated[int, typer.Option(min=1, help="Never send more than this.")] = MAX_REQUESTS,
+    max_requests: Annotated[
+        int, typer.Option(min=1, help="Never send more than this: answers, repeated attempts and scores.")
+    ] = MAX_REQUESTS,
     into: IntoOption = None,
     only_repeats: OnlyRepeatsOption = False,
     cache: CacheOption = None,

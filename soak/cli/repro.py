@@ -42,7 +42,9 @@ def repro_command(
     ] = None,
     shrink: Annotated[bool, typer.Option(help="Make the conversation as small as it still fails.")] = True,
     budget: Annotated[int, typer.Option(min=1, help="Requests that all steps of shrinking may take.")] = 400,
-    max_requests: Annotated[int, typer.Option(min=1, help="Never send more than this.")] = MAX_REQUESTS,
+    max_requests: Annotated[
+        int, typer.Option(min=1, help="Never send more than this: answers, repeated attempts and scores.")
+    ] = MAX_REQUESTS,
     into: Annotated[
         Path | None,
         typer.Option("--into", metavar="DIR", help="Where answers are kept; the same folder again goes on with it."),

@@ -45,6 +45,7 @@ from soak.probe.parting import divergence_found, parting_of
 from soak.probe.question import body_of, seed_of
 from soak.probe.rescoring import (
     NUMBER_FORMATS,
+    REFEREE_QUESTIONS,
     UNKNOWN_VOCABULARY,
     NumberFormat,
     Referee,
@@ -64,6 +65,7 @@ __all__ = [
     "NO_CACHE",
     "NO_SPECULATION",
     "NUMBER_FORMATS",
+    "REFEREE_QUESTIONS",
     "RESTARTED",
     "SALTED",
     "STEP_ROUNDS",

@@ -40,7 +40,7 @@ def test_a_server_that_samples_from_the_law_passes(soak: Soak, fake: Fakes, plai
     server = fake("--corrupt", "0")
     a_run(soak, server)
     planned = probe(soak, plain, "run", "--plan", "--json")
-    assert (planned.code, planned.json["requests"], planned.json["output_tokens"]) == (0, 11, 11)
+    assert (planned.code, planned.json["requests"], planned.json["output_tokens"]) == (0, 14, 14)
     assert not (tmp_path / "probe").exists()
     first = probe(soak, plain, "run", "--json", "--html", "page.html")
     assert first.code == 0, first.err

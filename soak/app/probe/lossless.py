@@ -34,6 +34,7 @@ from soak.facts import (
 )
 from soak.probe import (
     NUMBER_FORMATS,
+    REFEREE_QUESTIONS,
     UNKNOWN_VOCABULARY,
     Ask,
     NumberFormat,
@@ -85,7 +86,10 @@ class LosslessOrder:
 
 
 def plan_lossless(cases: Sequence[Case], wanted: LosslessOrder, order: ProbeOrder) -> ProbePlan:
-    """Return what will be sent: answers drawn, and one request of one token to score each; raises `UsageError`."""
+    """
+    Return what will be sent: answers drawn, one request of one token to score each, and what the server that scores is
+    asked first; raises `UsageError`.
+    """
     plain = wanted.reference is None or wanted.control > 0
     if plain and (refusal := order.refusal(trusted_of(order))) is not None:
         raise UsageError(
@@ -94,7 +98,8 @@ def plan_lossless(cases: Sequence[Case], wanted: LosslessOrder, order: ProbeOrde
     once = distinct(cases)
     fresh = [(case, wanted.repeats) for case in once] + _spread(once, wanted.control)
     drawn = sum(repeats for _, repeats in fresh)
-    scored = 0 if wanted.reference else (len(once) * wanted.repeats or len(cases)) + wanted.control
+    answers = (len(once) * wanted.repeats or len(cases)) + wanted.control
+    scored = 0 if wanted.reference else answers + REFEREE_QUESTIONS
     servers = [EngineChange().text] * bool(wanted.repeats) + [TRUSTED.text if order.plain is None else "plain"] * plain
     return ProbePlan(
         probe="lossless",
@@ -151,7 +156,6 @@ class _Session:
         self._unscored: list[tuple[str, int]] = []
         self._cost = ScoringCost()
         self._notes: list[str] = []
-        benches.allowance.used += sum(len(file.outputs) for file in files.values())
 
     def run(self) -> LosslessFound:
         self._take("candidate", self._candidate())
@@ -250,7 +254,6 @@ class _Session:
         file = self._files[role]
         if not missing:
             return
-        self._benches.allowance.take(len(missing))
         file.begin(
             RescoringCard(
                 model=referee.model,
@@ -261,7 +264,9 @@ class _Session:
                 vocabulary=referee.vocabulary,
             )
         )
-        reasons, tokens = await rescored(missing, referee, file.add, in_flight)
+        asked = 0 if self._wanted.reference else len(missing)  # a model in this process is sent nothing
+        with self._benches.allowance.held(asked):
+            reasons, tokens = await rescored(missing, referee, file.add, in_flight)
         self._unscored += reasons
         self._cost = replace(
             self._cost, answers=self._cost.answers + len(missing) - len(reasons), tokens=self._cost.tokens + tokens
