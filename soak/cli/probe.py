@@ -213,13 +213,11 @@ def probe_command(
     else:
         case, many = _only(cases), repeats or REPEATS
         if shrink:
-            probing = _shrinking(
-                (case,), ShrinkOrder(repeats=many, budget=budget, in_flight=case.in_flight), order.folder
-            )
+            probing = _shrinking((case,), ShrinkOrder(repeats=many, budget=budget, in_flight=case.in_flight), order)
         elif cache is not None:
-            probing = _caches(case, CacheOrder(kinds=_kinds(cache), prefixes=prefixes, in_flight=in_flight))
+            probing = _caches(case, CacheOrder(kinds=_kinds(cache), prefixes=prefixes, in_flight=in_flight), order)
         else:
-            probing = _repeats(case, many) if only_repeats else _triage(case, many, order)
+            probing = _repeats(case, many, order) if only_repeats else _triage(case, many, order)
     return carried_out(probing, order, cases, only_plan=plan, as_json=as_json)
 
 
@@ -246,18 +244,18 @@ def _only(cases: tuple[Case, ...]) -> Case:
     return cases[0]
 
 
-def _repeats(case: Case, repeats: int) -> Probing:
+def _repeats(case: Case, repeats: int, order: ProbeOrder) -> Probing:
     return Probing(
-        plan=lambda: plan_repeats(case, repeats),
+        plan=lambda: plan_repeats(case, repeats, order),
         act=lambda benches: probe_repeats(case, repeats, benches),
         show=terminal_repeats,
     )
 
 
-def _shrinking(cases: Sequence[Case], order: ShrinkOrder, folder: Path) -> Probing:
+def _shrinking(cases: Sequence[Case], order: ShrinkOrder, probing: ProbeOrder) -> Probing:
     return Probing(
-        plan=lambda: plan_shrink(cases, order),
-        act=lambda benches: probe_shrink(cases, order, benches, folder),
+        plan=lambda: plan_shrink(cases, order, probing),
+        act=lambda benches: probe_shrink(cases, order, benches, probing.folder),
         show=terminal_shrink,
     )
 
@@ -291,9 +289,9 @@ def _triage(case: Case, repeats: int, order: ProbeOrder) -> Probing:
     )
 
 
-def _caches(case: Case, order: CacheOrder) -> Probing:
+def _caches(case: Case, order: CacheOrder, probing: ProbeOrder) -> Probing:
     return Probing(
-        plan=lambda: plan_caches(case, order),
+        plan=lambda: plan_caches(case, order, probing),
         act=lambda benches: probe_caches(case, order, benches),
         show=terminal_caches,
         exit_code=lambda found: _RESULT_EXIT[found.result],

@@ -66,7 +66,7 @@ def repro_command(
     at_once = in_flight or max(case.in_flight for case in cases)
     wanted = ShrinkOrder(repeats=repeats, budget=budget, in_flight=at_once)
     probing = Probing(
-        plan=lambda: plan_repro(cases, wanted, shrinking=shrink),
+        plan=lambda: plan_repro(cases, wanted, order, shrinking=shrink),
         act=lambda benches: make_repro(cases, wanted, benches, output, shrinking=shrink),
         show=terminal_repro,
     )

@@ -54,12 +54,13 @@ from soak.probe.rescoring import (
     rescored,
 )
 from soak.probe.sampled import NEUTRAL, Sampled, key_of, law_of_body, left_out, pinned, sampled_of
-from soak.probe.shrinking import STEP_ROUNDS, Form, groups_of, rate_test_for, smaller
+from soak.probe.shrinking import FRESH, STEP_ROUNDS, Form, confirms, groups_of, rate_test_for, smaller
 
 __all__ = [
     "ALONE",
     "AS_ASKED",
     "FIRST_REPEAT",
+    "FRESH",
     "GREEDY",
     "NEUTRAL",
     "NO_CACHE",
@@ -93,6 +94,7 @@ __all__ = [
     "cells_of",
     "change_of",
     "class_of",
+    "confirms",
     "diagnose",
     "divergence_found",
     "floor_of",

@@ -90,4 +90,5 @@ class OneServer(Benches):
             allowance=self.allowance,
             keep=self._trials,
         )
-        yield SimpleNamespace(asker=asker, check=lambda _: None)
+        side = SimpleNamespace(card=None, capabilities=Capabilities(model="fake-model"))
+        yield SimpleNamespace(asker=asker, side=side, check=lambda _: None)

@@ -18,7 +18,7 @@ from soak.facts import Build, EngineChange, Trial, digest_of
 from soak.facts.scenario import ToolMode
 from soak.launch import altered
 from soak.probe import Allowance, Ask, Asker, spoke
-from soak.store import Journal
+from soak.store import Journal, read_journal
 
 WITHOUT_SPECULATION = EngineChange(speculation=False)
 
@@ -202,7 +202,7 @@ class Benches:
         Raises `UsageError` where `refusal` has words, `LaunchError` or `TargetError` where the server does not come.
         """
         spec = self.order.spec(change or EngineChange())
-        name = bench_name(spec) if serving == 1 else f"{bench_name(spec)} serving {serving}"
+        name = bench_name(spec, serving)
         with open_sides(
             (spec,),
             tools=self.order.tools,
@@ -238,11 +238,20 @@ def _told(build: Build) -> str:
     return " ".join(filter(None, words)) + (f" with {' and '.join(on)}" if on else "")
 
 
-def bench_name(spec: ArmSpec) -> str:
-    """Return a name for a server state that says what it is, and differs wherever what is started differs."""
-    if spec.build is None:
-        return spec.given
-    return f"{spec.build.name} {digest_of(spec.build)[7:15]}"
+def engine_kept(order: ProbeOrder) -> str | None:
+    """Return which engine the target was when it was first asked, None where that is not known."""
+    kept = read_journal(order.folder / "servers.jsonl", Served)
+    return {one.bench: one.build.engine for one in kept}.get(bench_name(order.target))
+
+
+def bench_name(spec: ArmSpec, serving: int = 1) -> str:
+    """
+    Return a name for a server state that says what it is, and differs wherever what is started differs.
+
+    `serving` counts the times that the same state is served.
+    """
+    name = spec.given if spec.build is None else f"{spec.build.name} {digest_of(spec.build)[7:15]}"
+    return name if serving == 1 else f"{name} serving {serving}"
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from soak.app.probe.benches import WITHOUT_SPECULATION, Bench, Benches, ProbeOrder, bench_name
+from soak.app.probe.kept import kept_of
 from soak.errors import UsageError
 from soak.facts import (
     Capabilities,
@@ -49,7 +50,7 @@ from soak.probe import (
     sampled_of,
 )
 from soak.stats.lossless import Bars, judge, measured_noise, read_arm
-from soak.store import Journal, ScoreFile
+from soak.store import Journal, ScoreFile, scored_keys
 
 TRUSTED = EngineChange(speculation=False, prefix_cache=False, flags=("--max-logprobs=64",))
 
@@ -106,8 +107,32 @@ def plan_lossless(cases: Sequence[Case], wanted: LosslessOrder, order: ProbeOrde
         case=plan_name([case.name for case in cases]),
         requests=drawn + scored,
         output_tokens=sum(repeats * case.sampling.max_tokens for case, repeats in fresh) + scored,
+        kept=_kept(cases, wanted, order, scored),
         servers=(*servers, *([wanted.reference_name] if wanted.reference else [])),
     )
+
+
+def _kept(cases: Sequence[Case], wanted: LosslessOrder, order: ProbeOrder, scored: int) -> int:
+    """Return how many of the answers are drawn already, and of the scores kept: of all, with what comes before them."""
+    asks = [Ask(case=pinned(case), repeats=wanted.repeats) for case in distinct(cases)] if wanted.repeats else []
+    pairs = [(bench_name(order.target), ask) for ask in asks]
+    if wanted.control:
+        bench = bench_name(order.spec(trusted_of(order)))
+        pairs += [(bench, Ask(case=case, repeats=repeats)) for case, repeats in _control_cases(cases, wanted)]
+    if not scored:
+        return kept_of(order, pairs)
+    wanted_keys = {key_of(case, repeat, "candidate") for case in distinct(cases) for repeat in range(wanted.repeats)}
+    wanted_keys |= {case.observation.key for case in cases if case.observation and not wanted.repeats}
+    wanted_keys |= {key_of(case, at, "control") for case, n in _control_cases(cases, wanted) for at in range(n)}
+    files = [order.folder / f"{role}-by-server.jsonl" for role in ("candidate", "control")]
+    done = len(wanted_keys & {key for path in files for key in scored_keys(path)})
+    return kept_of(order, pairs) + (scored if done == len(wanted_keys) else done)
+
+
+def _control_cases(cases: Sequence[Case], wanted: LosslessOrder) -> list[tuple[Case, int]]:
+    """Return what the plain server is asked, and how often each."""
+    spread = _spread(distinct(cases), wanted.control)
+    return [(replace(pinned(case), logprobs=case.logprobs or 0), repeats) for case, repeats in spread]
 
 
 def probe_lossless(cases: Sequence[Case], wanted: LosslessOrder, benches: Benches) -> LosslessFound:
@@ -141,10 +166,7 @@ class _Session:
         self._files = files
         self._texts = texts
         self._cases = [pinned(case) for case in distinct(cases)] if wanted.repeats else list(cases)
-        self._control = [
-            (replace(pinned(case), logprobs=case.logprobs or 0), repeats)
-            for case, repeats in _spread(distinct(cases), wanted.control)
-        ]
+        self._control = _control_cases(cases, wanted)
         self._names = {
             "candidate": bench_name(benches.order.target),
             "control": bench_name(benches.order.spec(trusted_of(benches.order)))
