@@ -32,13 +32,13 @@ def probed(soak: Soak, server: Fake, folder: Path, kinds: str, code: int) -> dic
 
 
 def test_a_right_cache_shows_nothing(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
-    """Every probe meets the cache, every answer is the cold one, and the bound follows from their number."""
+    """Every probe meets the cache, every answer is the cold one, and the bound is that of one conversation."""
     found = probed(soak, fake("--rates", "none"), tmp_path, "all", 0)
     assert found["result"] == "nothing found"
     assert found["hits"] == len(found["probes"]) == 4 + 4 + 8
     assert {probe["verdict"] for probe in found["probes"]} == {"same"}
     assert found["floor"] == 0.0
-    assert found["bound"] == pytest.approx(1 - 0.05 ** (1 / 16))
+    assert found["bound"] == pytest.approx(0.95)
 
 
 @pytest.mark.parametrize("kind", ["salted", "aba", "reprobe"])
