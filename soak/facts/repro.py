@@ -59,7 +59,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     `expected.json` of a bundle: of `asked` answers `failed` were of the class `failure`, and the bundle's own plain
     checker calls `script_failed` of them so. It will call between `low` and `high` so in `repeats` further rounds,
     each of which asks every conversation once (95 % prediction interval, Jeffreys). It calls `checker_agrees` of
-    `checked` stored answers as soak does. `early_texts` are SHA-256 digests of answers that stopped early, and
+    `checked` answers as soak does; these and `script_failed` are counted with each half of the answers judged by what
+    the other half taught. `early_texts` are SHA-256 digests of answers that stopped early, and
     `short_chars` the length below which a stop is early (0: no length tells).
     """
 
