@@ -147,7 +147,8 @@ def probe_command(
     grid: GridOption = None,
     failing: FailingOption = None,
     max_requests: Annotated[
-        int, typer.Option(min=1, help="Never send more than this: answers, repeated attempts and scores.")
+        int,
+        typer.Option(min=1, max=1_000_000, help="Never send more than this: answers, repeated attempts and scores."),
     ] = MAX_REQUESTS,
     into: IntoOption = None,
     only_repeats: OnlyRepeatsOption = False,
@@ -156,7 +157,9 @@ def probe_command(
     in_flight: InFlightOption = 8,
     diverge: DivergeOption = False,
     shrink: ShrinkOption = False,
-    budget: Annotated[int, typer.Option(min=1, help="With --shrink: requests that all steps may take.")] = 400,
+    budget: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="With --shrink: requests that all steps may take.")
+    ] = 400,
     lossless: LosslessOption = False,
     control: ControlOption = 0,
     arm: ArmOption = None,

@@ -41,9 +41,12 @@ def repro_command(
         int | None, typer.Option(min=1, max=4096, help="Requests at once; default: as when the turn was first asked.")
     ] = None,
     shrink: Annotated[bool, typer.Option(help="Make the conversation as small as it still fails.")] = True,
-    budget: Annotated[int, typer.Option(min=1, help="Requests that all steps of shrinking may take.")] = 400,
+    budget: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Requests that all steps of shrinking may take.")
+    ] = 400,
     max_requests: Annotated[
-        int, typer.Option(min=1, help="Never send more than this: answers, repeated attempts and scores.")
+        int,
+        typer.Option(min=1, max=1_000_000, help="Never send more than this: answers, repeated attempts and scores."),
     ] = MAX_REQUESTS,
     into: Annotated[
         Path | None,

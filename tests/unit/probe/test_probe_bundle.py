@@ -80,7 +80,7 @@ def test_an_answer_with_calls_is_no_early_stop() -> None:
 
 
 def test_the_checker_is_not_praised_for_answers_it_learned_from() -> None:
-    """Early stops whose texts never come twice are known to the script only because it saw them: none of them counts."""
+    """Early stops whose texts never come twice are known to the script only because it saw them: none counts."""
     early = [
         trial("early_stop", f"I stop after {number} of the files that I read.", repeat=number) for number in range(9)
     ]
