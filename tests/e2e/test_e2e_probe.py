@@ -37,7 +37,10 @@ def test_repeats_are_counted_kept_and_not_asked_again(soak: Soak, fake: Fakes, t
     assert 0 <= outcome["low"] <= outcome["failed"] / 10 <= outcome["high"] <= 1
     server.kill()
     server.start()
-    again = soak("probe", "run", key, "--only-repeats", "--repeats", "10", "--into", "probe", "--json")
+    arguments = ("probe", "run", key, "--only-repeats", "--repeats", "10", "--into", "probe", "--json")
+    planned = soak(*arguments, "--plan").json
+    assert (planned["requests"], planned["kept"]) == (10, 10)
+    again = soak(*arguments, "--max-requests", "1")  # nothing is left to send
     assert json.loads(again.out)["outcomes"] == found["outcomes"]
     more = soak("probe", "run", key, "--only-repeats", "--repeats", "12", "--into", "probe", "--json")
     assert json.loads(more.out)["outcomes"][0]["asked"] == 12
