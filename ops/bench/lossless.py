@@ -25,7 +25,7 @@ import re
 import sys
 import time
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -358,12 +358,15 @@ def run_of(sides: Scores, healthy_rows: int, fault: Fault, size: int, random: np
     return Scores(*(column[rows] for column in sides))
 
 
-def detection(run: Scores) -> tuple[list[bool], list[str]]:
+Detection = tuple[list[bool], list[str]]
+
+
+def detection(run: Scores, lengths: Sequence[int] = LENGTHS) -> Detection:
     """Return at which lengths a run deviates, looked at once at each, and the tests that say so at the longest."""
     rates = Rates(BARS.outside_rate, BARS.impossible_rate)
     logs = evidence_of(run, rates, BARS)
     alarms, names = [], []
-    for length in LENGTHS:
+    for length in lengths:
         part = Scores(*(column[:length] for column in run))
         tests = tests_of(part, {name: log_e[:length] for name, log_e in logs.items()}, rates, BARS)
         alarms.append(verdict_of(part, tests, BARS) == "deviates")
@@ -379,9 +382,6 @@ def measured(
     random = np.random.default_rng(zlib.crc32(f"runs {setting.name} {name} {noise}".encode()))
     sides = joined([healthy_rows, rows])
     found = [detection(run_of(sides, len(rows.output), fault, LENGTHS[-1], random)) for _ in range(runs)]
-    alarms = np.array([flags for flags, _ in found])
-    first = np.where(alarms.any(axis=1), alarms.argmax(axis=1), len(LENGTHS))
-    names = [test for _, tests in found for test in tests]
 
     def mean(column: str) -> float:
         one, two = (float(getattr(side, column).mean()) for side in (healthy_rows, rows))
@@ -392,22 +392,36 @@ def measured(
         "case": name,
         "noise": noise,
         "runs": runs,
-        "deviates": {str(length): round(float(alarms[:, LENGTHS.index(length)].mean()), 4) for length in SHOWN},
-        "ever": round(float(alarms.any(axis=1).mean()), 4),
-        "median_tokens": reached(first, 0.5),
-        "tokens_90": reached(first, 0.9),
+        **curve(found),
         "outside_per_100k": round(1e5 * mean("outside"), 1),
         "impossible_per_100k": round(1e5 * mean("impossible"), 1),
         "mean_shift": round(mean("shift"), 4),
         "testable": round(float((healthy_rows.steady | ~healthy_rows.drawn).mean()), 4),
-        "tests": {test: round(names.count(test) / runs, 3) for test in sorted(set(names))},
     }
 
 
-def reached(first: np.ndarray, share: float) -> int | None:
+def curve(found: Sequence[Detection], lengths: Sequence[int] = LENGTHS) -> dict[str, Any]:
+    """Return the share of runs that deviate at the lengths shown, and by which length half and 90 % of them do."""
+    alarms = np.array([flags for flags, _ in found])
+    first = np.where(alarms.any(axis=1), alarms.argmax(axis=1), len(lengths))
+    names = [test for _, tests in found for test in tests]
+    return {
+        "deviates": {
+            str(length): round(float(alarms[:, lengths.index(length)].mean()), 4)
+            for length in SHOWN
+            if length in lengths
+        },
+        "ever": round(float(alarms.any(axis=1).mean()), 4),
+        "median_tokens": reached(first, 0.5, lengths),
+        "tokens_90": reached(first, 0.9, lengths),
+        "tests": {test: round(names.count(test) / len(found), 3) for test in sorted(set(names))},
+    }
+
+
+def reached(first: np.ndarray, share: float, lengths: Sequence[int]) -> int | None:
     """Return the length by which a share of the runs was detected; None if fewer ever were."""
     index = int(np.sort(first)[math.ceil(share * len(first)) - 1])
-    return LENGTHS[index] if index < len(LENGTHS) else None
+    return lengths[index] if index < len(lengths) else None
 
 
 # Simulations
@@ -505,7 +519,7 @@ def _null(rows: list[dict[str, Any]]) -> str:
         for setting in settings
     ]
     head = ["sampling", *(f"σ {noise:g}: 1k / 3k / 10k / 30k" for noise in noises), "places testable"]
-    return _table(head, body)
+    return table(head, body)
 
 
 def _shares(row: dict[str, Any]) -> str:
@@ -517,8 +531,8 @@ def _faults(rows: list[dict[str, Any]]) -> str:
         [
             row["case"],
             *(f"{row['deviates'][str(length)]:.2f}" for length in SHOWN),
-            _tokens(row["median_tokens"]),
-            _tokens(row["tokens_90"]),
+            tokens_text(row["median_tokens"]),
+            tokens_text(row["tokens_90"]),
             f"{row['mean_shift']:+.3f}",
             f"{row['impossible_per_100k']:g} / {row['outside_per_100k']:g}",
             ", ".join(f"{name} {share:.2f}" for name, share in row["tests"].items()) or "–",
@@ -529,7 +543,7 @@ def _faults(rows: list[dict[str, Any]]) -> str:
         "fault", "1k", "3k", "10k", "30k", "median tokens", "90 %", "mean shift",
         "impossible / outside per 100k", "tests at 30k",
     ]  # fmt: skip
-    return _table(head, body)
+    return table(head, body)
 
 
 def _control(rows: list[dict[str, Any]]) -> str:
@@ -541,28 +555,29 @@ def _control(rows: list[dict[str, Any]]) -> str:
         ]
         for row in rows
     ]
-    return _table(["case", "σ: candidate / control", "10k", "30k"], body)
+    return table(["case", "σ: candidate / control", "10k", "30k"], body)
 
 
-def _tokens(value: int | None) -> str:
-    return "> 30,000" if value is None else f"{value:,}"
+def tokens_text(value: int | None, most: int = LENGTHS[-1]) -> str:
+    """Return tokens to detection as a person reads them; None: more than there were."""
+    return f"> {most:,}" if value is None else f"{value:,}"
 
 
-def _table(head: list[str], rows: list[list[str]]) -> str:
+def table(head: list[str], rows: list[list[str]]) -> str:
+    """Return a table as Markdown."""
     lines = [head, ["---"] * len(head), *rows]
     return "\n".join("| " + " | ".join(line) + " |" for line in lines)
 
 
-def page(found: dict[str, Any], what: str) -> None:
-    """Write the tables into the page, or exit with 1 if it says something else."""
+def page(mark: str, content: str, what: str, command: str) -> None:
+    """Write a section's content into the page, or exit with 1 if it says something else."""
     text = PAGE.read_text("utf-8")
-    wanted = re.sub(
-        r"(?s)(<!-- tables -->\n).*?(\n<!-- end -->)", lambda match: match[1] + tables(found) + match[2], text
-    )
+    marks = rf"(?s)(<!-- {mark} -->\n).*?(\n<!-- end -->)"
+    wanted = re.sub(marks, lambda match: match[1] + content + match[2], text)
     if what == "write":
         PAGE.write_text(wanted, "utf-8")
     elif wanted != text:
-        sys.exit(f"{PAGE.name} is not what the results say: python ops/bench/lossless.py --page write")
+        sys.exit(f"{PAGE.name} is not what the results say: {command} --page write")
 
 
 def entropy_of(pool: Pool) -> str:
@@ -592,7 +607,7 @@ def main() -> None:
     args = parser.parse_args()
     found: dict[str, Any] = json.loads(args.out.read_text()) if args.out.exists() else {}
     if args.page:
-        page(found, args.page)
+        page("tables", tables(found), args.page, "python ops/bench/lossless.py")
         return
     pool = load_pool(args.pool, args.sharpen)
     found |= {"pool": pool.about, "entropy": entropy_of(pool)}

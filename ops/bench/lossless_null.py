@@ -54,13 +54,22 @@ def name_of(law: SamplingLaw) -> str:
 
 def drawn(scores: Scores, tokens: int, random: np.random.Generator) -> Scores:
     """Return a run: whole conversations, with replacement, of at least so many tokens together."""
-    starts = np.flatnonzero(np.diff(scores.output, prepend=-1))
-    ends = np.append(starts[1:], len(scores.output))
+    found = conversations(scores)
     parts, size = [], 0
     while size < tokens:
-        pick = int(random.integers(len(starts)))
-        parts.append(np.arange(starts[pick], ends[pick]))
+        parts.append(found[int(random.integers(len(found)))])
         size += len(parts[-1])
+    return taken(scores, parts)
+
+
+def conversations(scores: Scores) -> list[np.ndarray]:
+    """Return the rows of each conversation."""
+    starts = np.flatnonzero(np.diff(scores.output, prepend=-1))
+    return np.split(np.arange(len(scores.output)), starts[1:])
+
+
+def taken(scores: Scores, parts: Sequence[np.ndarray]) -> Scores:
+    """Return these rows, part after part."""
     rows = np.concatenate(parts)
     return Scores(*(column[rows] for column in scores))
 

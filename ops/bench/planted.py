@@ -56,15 +56,15 @@ class Quiet:
         """Say nothing."""
 
 
-def case_of(seed: int, name: str) -> Case:
-    """Return the end of a bundled conversation with a preface of its own, so that no block of it is another's."""
+def case_of(seed: int, name: str, turn: int = -1) -> Case:
+    """Return a turn of a bundled conversation with a preface of its own, so that no block of it is another's."""
     episodes = load_corpus(find_corpus("smoke")).episodes
     episode = episodes[seed % len(episodes)]
     draw = random.Random(f"{name} {seed}")
     preface = " ".join(draw.choices(_WORDS, k=90))
     messages = [
         Message(role="system", content=f"Notes of {name} {seed}: {preface}."),
-        *episode.prefix(episode.turns[-1]),
+        *episode.prefix(episode.turns[turn]),
     ]
     return Case(
         name=f"{name} {seed}",

@@ -81,10 +81,10 @@ def planted_build(environment: Mapping[str, str], name: str = "planted", **chang
 
 
 @contextmanager
-def planted_engine(folder: Path, report: Report, **changes: Any) -> Iterator[PlantedEngine]:
+def planted_engine(folder: Path, report: Report, *, port: int | None = None, **changes: Any) -> Iterator[PlantedEngine]:
     """Start the build with nothing planted; its log, its switch and its counts lie in `folder`."""
     switch, counts = folder / "switch", folder / "counts.json"
     build = planted_build({"SOAK_PLANTED_FILE": str(switch), "SOAK_PLANTED_COUNTS": str(counts)}, **changes)
     switch.write_text("")
-    with start(prepare(spec_of(build), report), log_path=folder / "engine.log", report=report) as server:
+    with start(prepare(spec_of(build), report), log_path=folder / "engine.log", port=port, report=report) as server:
         yield PlantedEngine(url=server.url, switch=switch, counts=counts)

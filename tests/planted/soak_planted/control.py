@@ -6,8 +6,8 @@ The switch as the environment gives it, and the count of what fired.
                          which is looked for once per step of the engine
     SOAK_PLANTED_COUNTS  a file the counts are written to after each step, as JSON: `planted` (the text of the switch
                          they count for), `refused` (why the file's text plants nothing, else null), `requests`,
-                         `steps`, `tokens`, `truncated_blocks` and `fired`, by fault; whole at any time, and begun
-                         anew with each switch
+                         `steps`, `tokens`, `drafts` (tokens), of them `accepted`, `truncated_blocks` and `fired`,
+                         by fault; whole at any time, and begun anew with each switch
 """
 
 import json
@@ -22,7 +22,7 @@ from .switch import TEXT_CHARS, Switch, parse
 VARIABLE = "SOAK_PLANTED"
 VARIABLE_FILE = "SOAK_PLANTED_FILE"
 VARIABLE_COUNTS = "SOAK_PLANTED_COUNTS"
-COUNTED = ("requests", "steps", "tokens", "truncated_blocks")
+COUNTED = ("requests", "steps", "tokens", "drafts", "accepted", "truncated_blocks")
 
 
 def say(text: str, stream: TextIO) -> None:

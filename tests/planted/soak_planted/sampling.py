@@ -80,6 +80,8 @@ class Step:
             if self.discarded[row] or not tokens:
                 continue
             counts["tokens"] += len(tokens)
+            counts["drafts"] += len(self.drafts[row])
+            counts["accepted"] += min(len(tokens) - 1, len(self.drafts[row]))
             note.rejected = len(tokens) <= len(self.drafts[row])
             if self.planted.has("previous_distribution"):
                 note.logits = self.logits(row, len(tokens) - 1).clone()
