@@ -53,7 +53,9 @@ def test_a_server_that_samples_from_the_law_passes(soak: Soak, fake: Fakes, plai
     assert len(scored(tmp_path / "probe")) == 11
     assert "impossible tokens" in (tmp_path / "page.html").read_text()
     plain.kill()
-    again = probe(soak, plain, "run")
+    kept = probe(soak, plain, "run", "--plan", "--json").json
+    assert kept["kept"] == kept["requests"] == 14
+    again = probe(soak, plain, "run", "--max-requests", "1")
     assert again.code == 0, again.err
     assert found["result"]["sentence"] in again.out
     assert found["result"]["sentence"].startswith("no deviation found in 3,080 tokens: mean shift below")

@@ -133,6 +133,8 @@ def test_greedy_answers_of_two_servers_are_held_against_each_other(soak: Soak, f
     arguments = ("probe", "run", key, "--diverge", "--json")
     same = soak(*arguments, "--plain", twin.url, "--into", "same")
     assert (same.code, same.json["result"]) == (0, "same"), same.err
+    kept = soak(*arguments, "--plain", twin.url, "--into", "same", "--plan").json
+    assert kept["kept"] == kept["requests"] == 6
     apart = soak(*arguments, "--plain", other.url, "--into", "other")
     assert apart.json["parted"] == 1
     assert apart.json["result"] in ("deviates", "undecided")
