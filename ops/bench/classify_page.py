@@ -6,15 +6,14 @@ The tables of `soak/classify/README.md` that are measured, from the kept results
     python ops/bench/classify_page.py --write    put them into the page
 """
 
-import argparse
 import json
-import re
-import sys
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
+
+from tables import main, table
 
 from soak.classify import DEFAULTS
 
@@ -59,7 +58,7 @@ def long_outputs() -> str:
     recorded = alarms["soak, ids, recorded"]
     rows.append(("… beside the recorded answer", str(recorded["n"]), _mille(recorded), "", "", "", *[""] * 4, ""))
     seeds = ", ".join(map(str, found["seeds"]))
-    return f"Tokeniser {found['tokeniser']}; seeds {seeds}; {found['rounds']} of each kind.\n\n{_table(head, rows)}"
+    return f"Tokeniser {found['tokeniser']}; seeds {seeds}; {found['rounds']} of each kind.\n\n{table(head, rows)}"
 
 
 def _order(name: str) -> tuple[int, str]:
@@ -100,7 +99,7 @@ def thresholds() -> str:
     )
     parts = [
         _sizes(base),
-        _table(head, rows),
+        table(head, rows),
         "Changes no verdict at any of its values: " + (", ".join(f"`{name}`" for name in still) or "none") + ".",
         _stops(stops),
         _streaming(streaming),
@@ -176,7 +175,7 @@ def _stops(stops: dict[str, Any]) -> str:
             shown = [_share(hit / total) if what.startswith("cut") else str(hit) for hit in hits]
             cells.append(_line(shown, mark) + ("" if rows else f" of {total:,}"))
         rows.append((f"`{name}`", _line([f"{value:g}" for value in sorted(by_value)], mark), *cells))
-    return _table(
+    return table(
         ("threshold", "values", "cut short: early", "suspect", "false: whole", "false: beside another record"), rows
     )
 
@@ -206,7 +205,7 @@ def _streaming(streaming: dict[str, Any]) -> str:
         "median delay, characters",
         f"false signals, of {documents} documents",
     )
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def _line(cells: list[str], mark: int) -> str:
@@ -220,22 +219,7 @@ def _share(value: float) -> str:
     return f"{value:.2f}" if value in (0, 1) else f"{value:.3f}".removeprefix("0")
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 TABLES: dict[str, Callable[[], str]] = {"long outputs": long_outputs, "thresholds": thresholds}
-
-
-def filled(page: str) -> str:
-    """Return the page with each table between its marks computed anew."""
-    for name, table in TABLES.items():
-        marks = re.compile(rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- end -->)", re.DOTALL)
-        page, count = marks.subn(lambda match: f"{match[1]}\n{table()}\n\n{match[2]}", page)  # noqa: B023 - used at once
-        if count != 1:
-            raise SystemExit(f"{PAGE.name} has {count} places for the table {name!r}")
-    return page
 
 
 def missing() -> list[str]:
@@ -248,24 +232,11 @@ def missing() -> list[str]:
     )
 
 
-def main() -> None:
-    """Print, check or write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--write", action="store_true")
-    args = parser.parse_args()
-    if args.check and missing():
-        sys.exit(f"not measured as they are now: {', '.join(missing())}; run ops/bench/classify_thresholds.py")
-    if args.check or args.write:
-        page = PAGE.read_text()
-        computed = filled(page)
-        if args.write:
-            PAGE.write_text(computed)
-        elif computed != page:
-            sys.exit(f"{PAGE} does not say what the results say; write it with --write")
-    else:
-        print("\n\n".join(table() for table in TABLES.values()))
+def stale() -> str:
+    """Return that thresholds are to be measured anew, "" where none is."""
+    names = missing()
+    return f"not measured as they are now: {', '.join(names)}; run ops/bench/classify_thresholds.py" if names else ""
 
 
 if __name__ == "__main__":
-    main()
+    main(__doc__, PAGE, TABLES, stale)

@@ -8,17 +8,15 @@ The tables of `soak/stats/README.md`, computed: the worked example 11/500 agains
 What soak itself does comes from `soak.stats`; methods it does not use are computed here or by scipy, to compare.
 """
 
-import argparse
 import json
 import math
-import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from scipy import special, stats
+from tables import main, table
 
 from soak.stats import (
     ClusterCounts,
@@ -53,15 +51,15 @@ Row = tuple[str, str]
 
 def worked_example() -> str:
     """Return the table of the worked example."""
-    table = [[A, N - A], [B, N - B]]
+    counts = [[A, N - A], [B, N - B]]
     pooled = (A + B) / (2 * N)
     z = (A - B) / N / math.sqrt(2 * pooled * (1 - pooled) / N)
     ratio, exact = ratio_score((A, N), (B, N)), ratio_conditional((A, N), (B, N))
     assert ratio is not None and exact is not None
     rows: list[Row] = [
         ("Fisher exact, two-sided *", _p(fisher((A, N), (B, N)))),
-        ("Barnard (pooled z, unconditional)", _p(stats.barnard_exact(np.transpose(table), n=64).pvalue)),
-        ("Boschloo (twice one-sided)", _p(stats.boschloo_exact(np.transpose(table), n=64).pvalue)),
+        ("Barnard (pooled z, unconditional)", _p(stats.barnard_exact(np.transpose(counts), n=64).pvalue)),
+        ("Boschloo (twice one-sided)", _p(stats.boschloo_exact(np.transpose(counts), n=64).pvalue)),
         ("pooled z", _p(2 * special.ndtr(-abs(z)))),
         ("conditional binomial, 7 of 18", _p(stats.binomtest(B, A + B).pvalue)),
         ("McNemar exact *, 0 / 3 / 5 / 7 turns failing in both", _each(lambda n: mcnemar_exact(A - n, B - n))),
@@ -81,7 +79,7 @@ def worked_example() -> str:
         ("0 of 299, 500, 1,000, 3,000: below, with 95 % *", _bounds(lambda n: upper_bound(0, n))),
         ("… anytime *", _bounds(lambda n: anytime_rate(0, n).high)),
     ]
-    return _table(("method (* used by soak)", "11/500 → 7/500"), rows)
+    return table(("method (* used by soak)", "11/500 → 7/500"), rows)
 
 
 def planning() -> str:
@@ -106,7 +104,7 @@ def planning() -> str:
         "half of B's failures recur",
         "by evidence, typical",
     )
-    return _table(head, rows)
+    return table(head, rows)
 
 
 def calibration() -> str:
@@ -136,12 +134,12 @@ def calibration() -> str:
         "Ratio of total times, nominal 95 %",
         "Quantiles of 500 latencies, nominal 95 %",
     )
-    return "\n\n".join(f"**{title}**\n\n{table}" for title, table in zip(titles, parts, strict=True))
+    return "\n\n".join(f"**{title}**\n\n{part}" for title, part in zip(titles, parts, strict=True))
 
 
 def _cells(results: list[dict[str, Any]], names: tuple[str, ...]) -> str:
     rows = [tuple(_shown(result[name]) for name in names) for result in results if names[0] in result]
-    return _table(tuple(name.replace("_", " ") for name in names), rows)
+    return table(tuple(name.replace("_", " ") for name in names), rows)
 
 
 def _shown(value: Any) -> str:
@@ -220,11 +218,6 @@ def _bounds(bound: Callable[[int], float | None]) -> str:
     return ", ".join(f"{100 * (bound(n) or 0.0):.2g} %" for n in (299, 500, 1000, 3000))
 
 
-def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
-    lines = [head, tuple("---" for _ in head), *rows]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
 TABLES: dict[str, Callable[[], str]] = {
     "worked example": worked_example,
     "planning": planning,
@@ -232,32 +225,5 @@ TABLES: dict[str, Callable[[], str]] = {
 }
 
 
-def filled(page: str) -> str:
-    """Return the page with each table between its marks computed anew."""
-    for name, table in TABLES.items():
-        marks = re.compile(rf"(<!-- {name}: [^\n]*-->\n).*?(<!-- end -->)", re.DOTALL)
-        page, count = marks.subn(lambda match: f"{match[1]}\n{table()}\n\n{match[2]}", page)  # noqa: B023 - used at once
-        if count != 1:
-            raise SystemExit(f"{PAGE.name} has {count} places for the table {name!r}")
-    return page
-
-
-def main() -> None:
-    """Print, check or write the tables."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--write", action="store_true")
-    args = parser.parse_args()
-    if args.check or args.write:
-        page = PAGE.read_text()
-        computed = filled(page)
-        if args.write:
-            PAGE.write_text(computed)
-        elif computed != page:
-            sys.exit(f"{PAGE} does not say what the code computes; write it with --write")
-    else:
-        print("\n\n".join(table() for table in TABLES.values()))
-
-
 if __name__ == "__main__":
-    main()
+    main(__doc__, PAGE, TABLES)

@@ -25,7 +25,8 @@ LosslessOption = Annotated[
     typer.Option("--lossless", help="Do the sampled tokens follow the model's own law? Of many turns, or all of RUN."),
 ]
 ControlOption = Annotated[
-    int, typer.Option(min=0, help="With --lossless: answers of the plain server, scored too, for the noise.")
+    int,
+    typer.Option(min=0, max=1_000_000, help="With --lossless: answers of the plain server, scored too, for the noise."),
 ]
 ArmOption = Annotated[str | None, typer.Option(help="With --lossless and no TURN: whose turns of the run.")]
 DefaultsOption = Annotated[

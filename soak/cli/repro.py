@@ -1,17 +1,14 @@
 """`soak repro`: a failure, made small, in a bundle that needs nothing but Python."""
 
-import os
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from soak.app.probe.benches import ProbeOrder
-from soak.app.probe.cases import settings_of_run
 from soak.app.probe.repro import make_repro, plan_repro
 from soak.app.probe.shrink import ShrinkOrder
 from soak.cli.door import command
-from soak.cli.probe import MAX_REQUESTS, Probing, carried_out, cases_given, new_probe_folder, target_of
+from soak.cli.probing import MAX_REQUESTS, Probing, carried_out, cases_given, order_for
 from soak.report import terminal_repro
 
 
@@ -41,8 +38,13 @@ def repro_command(
         int | None, typer.Option(min=1, max=4096, help="Requests at once; default: as when the turn was first asked.")
     ] = None,
     shrink: Annotated[bool, typer.Option(help="Make the conversation as small as it still fails.")] = True,
-    budget: Annotated[int, typer.Option(min=1, help="Requests that all steps of shrinking may take.")] = 400,
-    max_requests: Annotated[int, typer.Option(min=1, help="Never send more than this.")] = MAX_REQUESTS,
+    budget: Annotated[
+        int, typer.Option(min=1, max=1_000_000, help="Requests that all steps of shrinking may take.")
+    ] = 400,
+    max_requests: Annotated[
+        int,
+        typer.Option(min=1, max=1_000_000, help="Never send more than this: answers, repeated attempts and scores."),
+    ] = MAX_REQUESTS,
     into: Annotated[
         Path | None,
         typer.Option("--into", metavar="DIR", help="Where answers are kept; the same folder again goes on with it."),
@@ -52,19 +54,11 @@ def repro_command(
 ) -> int:
     """Bundle a failure so that bare Python shows it. What is unpacked is run with: python reproduce.py URL."""
     cases = cases_given(run_dir, turns or [], turn_file or [])
-    order = ProbeOrder(
-        target=target_of(target, run_dir, cases[0]),
-        folder=into or new_probe_folder(),
-        max_requests=max_requests,
-        model=model,
-        api_key=os.environ.get("SOAK_API_KEY") or None,
-        tools=cases[0].tool_mode,
-        settings=settings_of_run(run_dir),
-    )
+    order = order_for(cases[0], run_dir, target=target, into=into, max_requests=max_requests, model=model)
     at_once = in_flight or max(case.in_flight for case in cases)
     wanted = ShrinkOrder(repeats=repeats, budget=budget, in_flight=at_once)
     probing = Probing(
-        plan=lambda: plan_repro(cases, wanted, shrinking=shrink),
+        plan=lambda: plan_repro(cases, wanted, order, shrinking=shrink),
         act=lambda benches: make_repro(cases, wanted, benches, output, shrinking=shrink),
         show=terminal_repro,
     )

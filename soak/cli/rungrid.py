@@ -10,7 +10,8 @@ from soak.app.probe.grid import plan_grid
 from soak.app.run import Prepared, RunOrder, RunResult
 from soak.app.showing import list_turns
 from soak.cli.door import out, say, terminal
-from soak.cli.probe import found_by, gridding
+from soak.cli.probes import gridding
+from soak.cli.probing import found_by
 from soak.errors import UsageError
 from soak.facts import Grid, GriddedRun, GridFound, ProbePlan, encode
 from soak.facts.scenario import ToolMode

@@ -12,6 +12,7 @@ from soak.client.compose import compose
 from soak.client.desk import Desk, NoAnswer
 from soak.client.discover import discover, survey
 from soak.client.lag import LoopLag
+from soak.client.meter import Meter
 from soak.client.passage import BrokenReplyError, NoReplyError, Passage, Reply
 from soak.client.paths import open_client
 from soak.client.refusal import context_limit_of
@@ -27,6 +28,7 @@ __all__ = [
     "Desk",
     "Exchange",
     "LoopLag",
+    "Meter",
     "NoAnswer",
     "NoReplyError",
     "Passage",

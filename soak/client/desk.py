@@ -131,15 +131,21 @@ class Desk:
         limit_s: float = FIRST_ANSWER_S,
         limit_bytes: int = _REPLY_LIMIT_BYTES,
     ) -> Reply:
-        """Ask one of the API's doors, with a JSON body; a first answer may take long on a cold engine."""
+        """
+        Ask one of the API's doors, with a JSON body; a first answer may take long on a cold engine.
+
+        Raises `UsageError` where the target's meter lets none be sent: this makes the engine compute.
+        """
+        self._count()
         return await self._ask("POST", self.target.api_url + path, value, limit_s, limit_bytes)
 
     async def ask(self, body: dict[str, Any]) -> ChatCompletion | NoAnswer:
         """
         Return the answer to one chat request that is not streamed, or why there is none.
 
-        Raises `UsageError` where a limit of our own machine kept us from asking.
+        Raises `UsageError` where a limit of our own machine, or the target's meter, kept us from asking.
         """
+        self._count()
         import openai  # takes a second, which only those who ask should pay
 
         from soak.client.sdk import sdk_of
@@ -152,6 +158,10 @@ class Desk:
                 raise ours from None
             why = excerpt(self.target.scrub(str(error) or type(error).__name__))
             return NoAnswer(status=error.status_code if isinstance(error, openai.APIStatusError) else None, why=why)
+
+    def _count(self) -> None:
+        if self.target.meter is not None:
+            self.target.meter.send()
 
     async def _ask(
         self,

@@ -3,21 +3,33 @@
 from collections.abc import Awaitable, Callable
 
 import msgspec
-from tenacity import AsyncRetrying, RetryCallState, retry_if_result, stop_after_attempt, wait_exponential, wait_random
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_result,
+    wait_exponential,
+    wait_random,
+)
 
 from soak.client.attempt import Stream
+from soak.client.meter import Meter
 from soak.facts import Attempt, Retries
 
 _FIRST_PAUSE_S = 0.25
 
 
-async def attempts_of(send: Callable[[], Awaitable[Stream]], retries: Retries) -> tuple[Stream, tuple[Attempt, ...]]:
+async def attempts_of(
+    send: Callable[[], Awaitable[Stream]], retries: Retries, meter: Meter | None = None
+) -> tuple[Stream, tuple[Attempt, ...]]:
     """
     Send until it is answered or the attempts are used up; return the last stream and the record of each attempt.
 
     Pauses are what the server asked for (Retry-After), else double from 0.25 s with jitter, at most `wait_max_s`.
+    `meter` counts each attempt, and may end them early; raises its `UsageError` where not even the first may be sent.
     """
     records: list[Attempt] = []
+    if meter is not None:
+        meter.send()
 
     async def one() -> Stream:
         stream = await send()
@@ -29,7 +41,7 @@ async def attempts_of(send: Callable[[], Awaitable[Stream]], retries: Retries) -
         records[-1] = msgspec.structs.replace(records[-1], wait_s=float(pause))
 
     retrying = AsyncRetrying(
-        stop=stop_after_attempt(retries.attempts),
+        stop=lambda state: state.attempt_number >= retries.attempts or (meter is not None and not meter.again()),
         wait=lambda state: _pause(state, retries.wait_max_s),
         retry=retry_if_result(lambda stream: stream.retriable),
         before_sleep=note_pause,

@@ -99,7 +99,9 @@ class SdkClient:
         """Send one turn and return what came back (see `WireClient.exchange`)."""
         payload = encode_body(request.body)
         begun = perf_counter()
-        stream, attempts = await attempts_of(lambda: self._attempt(payload, request, sink), request.retries)
+        stream, attempts = await attempts_of(
+            lambda: self._attempt(payload, request, sink), request.retries, self.target.meter
+        )
         return stream.exchange(attempts, self.lag.since(begun))
 
     async def _attempt(self, payload: bytes, request: Request, sink: Sink) -> Stream:

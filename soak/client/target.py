@@ -2,10 +2,11 @@
 
 import base64
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 from urllib.parse import SplitResult, unquote, urlsplit
 
+from soak.client.meter import Meter
 from soak.client.scrub import Scrub
 from soak.errors import UsageError
 
@@ -44,6 +45,7 @@ class Target:
 
     `base_url` has no credentials and no trailing slash and may be shown; the API lives under `base_url + api_path`,
     an engine's own doors (/metrics, /health, /version, /tokenize) under `base_url`. Make one with `Target.parse`.
+    `meter` counts what is sent to it that can make it compute tokens, where somebody counts.
     """
 
     base_url: str
@@ -51,6 +53,7 @@ class Target:
     model: str | None = None
     api_key: Secret | None = None
     basic: Secret | None = None
+    meter: Meter | None = field(default=None, compare=False, repr=False)
 
     @classmethod
     def parse(cls, url: str, *, model: str | None = None, api_key: str | None = None) -> Self:

@@ -87,11 +87,14 @@ class WireClient:
 
         `sink` is given each chunk as it is read and returns True to have the stream closed (ending "cut"). A sink that
         raises ends the exchange with its exception. Raises `UsageError` where a limit of our own machine, such as that
-        on open files, let no connection come about: that tells nothing about the server.
+        on open files, let no connection come about: that tells nothing about the server; or where the target's meter
+        lets none be sent.
         """
         payload = encode_body(request.body)
         begun = perf_counter()
-        stream, attempts = await attempts_of(lambda: self._attempt(payload, request, sink), request.retries)
+        stream, attempts = await attempts_of(
+            lambda: self._attempt(payload, request, sink), request.retries, self.target.meter
+        )
         return stream.exchange(attempts, self.lag.since(begun))
 
     async def _attempt(self, payload: bytes, request: Request, sink: Sink) -> Stream:

@@ -91,8 +91,8 @@ class BuildFile:
     ready_path: Word = "/health"
     ready_within_s: PositiveSeconds = 600.0
     restarts: Annotated[int, Ge(0), Le(100)] = 3
-    needs_disk_gib: Annotated[float, Ge(0)] = 0.0
-    needs_memory_gib: Annotated[float, Ge(0)] = 0.0
+    needs_disk_gib: Annotated[float, Ge(0), Le(2**20)] = 0.0
+    needs_memory_gib: Annotated[float, Ge(0), Le(2**20)] = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -50,7 +50,8 @@ class CacheFound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     `floor` is the largest mass by which cold answers to the same question lay apart, over `floor_pairs` pairs; `bar`
     the mass from which a probe is a fault. `hits` probes really met the cache. `bound` is the upper 95 % bound of the
-    share of such probes that fail, where none did. `shortest` is the fewest messages with which it still fails.
+    share of `conversations` that fail, where none did: probes of one share its blocks and count as one. `shortest` is
+    the fewest messages with which it still fails.
     """
 
     schema: str = "soak.probe/1"
@@ -64,5 +65,6 @@ class CacheFound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     floor_pairs: int
     bar: float
     bound: float | None = None
+    conversations: int
     shortest: int | None = None
     requests: int = 0

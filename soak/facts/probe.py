@@ -7,9 +7,11 @@ from soak.facts.finding import TurnClass
 
 class ProbePlan(msgspec.Struct, frozen=True, kw_only=True):
     """
-    What a probe will do at most: `requests` in all, of at most `output_tokens` tokens together, attempts after which
-    nothing came and questions of what a server is not counted; `kept` of them are answered already. `servers` are the
-    states that are started or asked, in order; `untried` what cannot be tried, and why.
+    What a probe will do at most: `requests` in all, of at most `output_tokens` tokens together; `kept` of them are
+    answered already. An attempt that is repeated after a refusal is sent, and counted, only where the limit given with
+    `--max-requests` leaves room beyond these. `servers` are the states that are started or asked, in order; each is
+    asked besides what it is (models, version, metrics, at most five answers of one token), and how a prompt is
+    tokenised, which is not counted. `untried`: what cannot be tried, and why.
     """
 
     schema: str = "soak.probe-plan/1"

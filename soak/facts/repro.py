@@ -28,8 +28,9 @@ class ShrinkFound(msgspec.Struct, frozen=True, kw_only=True):
     """
     What shrinking came to: the failure looked for (that of the turns when they were first asked, else the one that
     came most often; None: nothing failed), how often it came before and in the smallest form that was kept, and every
-    step. The last count is of the rounds by which the form was chosen, which flatter it. `files` are turn files of
-    the smallest form.
+    step. The last count is of the rounds by which the form was chosen, which flatter it; `fresh_failed` of
+    `fresh_rounds` is of rounds that chose nothing, with the 95 % interval (Wilson) of that rate: what is told.
+    `given_up` smaller forms did not fail in such rounds. `files` are turn files of the smallest form.
     """
 
     schema: str = "soak.probe/1"
@@ -44,6 +45,11 @@ class ShrinkFound(msgspec.Struct, frozen=True, kw_only=True):
     last_rounds: int
     steps: tuple[ShrinkStep, ...]
     requests: int
+    fresh_failed: int = 0
+    fresh_rounds: int = 0
+    fresh_low: float | None = None
+    fresh_high: float | None = None
+    given_up: int = 0
     files: tuple[str, ...] = ()
     text: str = ""
 
@@ -53,7 +59,8 @@ class Promise(msgspec.Struct, frozen=True, kw_only=True):
     `expected.json` of a bundle: of `asked` answers `failed` were of the class `failure`, and the bundle's own plain
     checker calls `script_failed` of them so. It will call between `low` and `high` so in `repeats` further rounds,
     each of which asks every conversation once (95 % prediction interval, Jeffreys). It calls `checker_agrees` of
-    `checked` stored answers as soak does. `early_texts` are SHA-256 digests of answers that stopped early, and
+    `checked` answers as soak does; these and `script_failed` are counted with each half of the answers judged by what
+    the other half taught. `early_texts` are SHA-256 digests of answers that stopped early, and
     `short_chars` the length below which a stop is early (0: no length tells).
     """
 

@@ -2,8 +2,9 @@
 What one scenario file says, typed: everything a run depends on besides the corpus and the server.
 
 Plain frozen dataclasses, because two libraries read them: pydantic checks a YAML file against them (room `scenario`,
-all problems at once) and msgspec stores them in the manifest. Constraints are `annotated_types`; `__pydantic_config__`
-refuses unknown keys and numbers that are not finite.
+all problems at once) and msgspec stores them in the manifest. Constraints are `annotated_types`, and every number has
+two, so that a slip of the pen is told and not waited for; `__pydantic_config__` refuses unknown keys and numbers that
+are not finite.
 """
 
 from dataclasses import dataclass, field
@@ -11,8 +12,13 @@ from typing import Annotated, Any, Literal
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
 
-PositiveInt = Annotated[int, Gt(0)]
-PositiveSeconds = Annotated[float, Gt(0)]
+COUNT_MAX = 2**31 - 1
+SEED_MAX = 2**63 - 1
+SECONDS_MAX = 1e7
+"""116 days: more than any run, deadline or pause."""
+PositiveInt = Annotated[int, Gt(0), Le(COUNT_MAX)]
+PositiveSeconds = Annotated[float, Gt(0), Le(SECONDS_MAX)]
+Seconds = Annotated[float, Ge(0), Le(SECONDS_MAX)]
 Fraction = Annotated[float, Ge(0), Le(1)]
 
 ReplayMode = Literal["recorded", "live", "agent", "proxy"]  # proxy: live traffic kept by `soak proxy`, not replayed
@@ -34,9 +40,9 @@ class Sampling:
 
     temperature: Annotated[float, Ge(0), Le(5)] | None = 1.0
     top_p: Annotated[float, Gt(0), Le(1)] | None = 0.95
-    top_k: Annotated[int, Ge(-1)] | None = None
+    top_k: Annotated[int, Ge(-1), Le(COUNT_MAX)] | None = None
     min_p: Fraction | None = None
-    repetition_penalty: Annotated[float, Gt(0)] | None = None
+    repetition_penalty: Annotated[float, Gt(0), Le(100)] | None = None
     presence_penalty: Annotated[float, Ge(-2), Le(2)] | None = None
     frequency_penalty: Annotated[float, Ge(-2), Le(2)] | None = None
     stop: tuple[str, ...] | None = None
@@ -86,8 +92,8 @@ class Abort:
     __pydantic_config__ = _STRICT
 
     share: Annotated[float, Gt(0), Le(0.5)] = 0.1
-    min_chars: PositiveInt = 1
-    max_chars: PositiveInt = 400
+    min_chars: Annotated[int, Gt(0), Le(10_000_000)] = 1
+    max_chars: Annotated[int, Gt(0), Le(10_000_000)] = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +107,7 @@ class Pressure:
     __pydantic_config__ = _STRICT
 
     cap: Annotated[int, Gt(0), Le(4096)]
-    step: PositiveInt = 4
+    step: Annotated[int, Gt(0), Le(4096)] = 4
     every_s: PositiveSeconds = 15.0
 
 
@@ -113,9 +119,9 @@ class IdleGaps:
 
     __pydantic_config__ = _STRICT
 
-    every_turns: Annotated[int, Ge(2)] = 50
-    min_s: Annotated[float, Ge(0)] = 5.0
-    max_s: PositiveSeconds = 30.0
+    every_turns: Annotated[int, Ge(2), Le(1_000_000)] = 50
+    min_s: Annotated[float, Ge(0), Le(86_400)] = 5.0
+    max_s: Annotated[float, Gt(0), Le(86_400)] = 30.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,8 +138,8 @@ class Load:
 
     shape: Literal["closed", "arrival", "ramp"] = "closed"
     in_flight: Annotated[int, Gt(0), Le(4096)] = 8
-    rate_per_min: Annotated[float, Gt(0)] | None = None
-    from_in_flight: PositiveInt | None = None
+    rate_per_min: Annotated[float, Ge(0.001), Le(1_000_000)] | None = None
+    from_in_flight: Annotated[int, Gt(0), Le(4096)] | None = None
     over_s: PositiveSeconds | None = None
     overlap: Overlap | None = None
     staggered: Staggered | None = None
@@ -154,7 +160,7 @@ class ThinkTime:
     __pydantic_config__ = _STRICT
 
     mode: Literal["none", "recorded", "fixed"] = "none"
-    fixed_s: Annotated[float, Ge(0)] | None = None
+    fixed_s: Seconds | None = None
     max_s: PositiveSeconds = 60.0
 
 
@@ -240,7 +246,7 @@ class Rates:
     bad: Annotated[float, Gt(0), Lt(1)] | None = None
     likely_good: Annotated[float, Gt(0), Lt(1)] | None = None
     likely_bad: Annotated[float, Gt(0), Lt(1)] | None = None
-    min_turns: Annotated[int, Ge(0)] = 0
+    min_turns: Annotated[int, Ge(0), Le(COUNT_MAX)] = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,8 +314,8 @@ class Sandbox:
     runtime: Literal["docker", "podman"] | None = None
     command_s: PositiveSeconds = 60.0
     processes: Annotated[int, Ge(8), Le(4096)] = 128
-    memory_mib: Annotated[int, Ge(64)] = 1024
-    disk_mib: Annotated[int, Ge(8)] = 256
+    memory_mib: Annotated[int, Ge(64), Le(2**24)] = 1024
+    disk_mib: Annotated[int, Ge(8), Le(2**24)] = 256
     output_kib: Annotated[int, Ge(1), Le(65536)] = 1024
 
 
@@ -340,12 +346,12 @@ class Scenario:
     budget: Budget = field(default_factory=lambda: Budget(passes=1))
     warm_up_turns: Annotated[int, Ge(0), Le(100)] = 1
     on_loop: Literal["record", "cut"] = "record"
-    drain_s: Annotated[float, Ge(0)] = 120.0
+    drain_s: Seconds = 120.0
     server_return_s: PositiveSeconds = 600.0
-    scrape_every_s: Annotated[float, Ge(0.5)] = 5.0
+    scrape_every_s: Annotated[float, Ge(0.5), Le(86_400)] = 5.0
     salt: SaltMode = "none"
     canaries: bool = False
-    seed: Annotated[int, Ge(0)] = 7
+    seed: Annotated[int, Ge(0), Le(SEED_MAX)] = 7
     client: ClientPath = "wire"
     min_room_tokens: PositiveInt = 16
     logprobs: Annotated[int, Ge(0), Le(20)] | None = None
@@ -353,6 +359,6 @@ class Scenario:
     thresholds: Thresholds = field(default_factory=Thresholds)
     expect: Expect = field(default_factory=Expect)
     decide: Decide | None = None
-    classify: dict[str, float] = field(default_factory=dict)
+    classify: dict[str, Annotated[float, Ge(0), Le(1e11)]] = field(default_factory=dict)
     agent: Agent = field(default_factory=Agent)
     sandbox: Sandbox = field(default_factory=Sandbox)

@@ -45,6 +45,7 @@ from soak.probe.parting import divergence_found, parting_of
 from soak.probe.question import body_of, seed_of
 from soak.probe.rescoring import (
     NUMBER_FORMATS,
+    REFEREE_QUESTIONS,
     UNKNOWN_VOCABULARY,
     NumberFormat,
     Referee,
@@ -53,17 +54,19 @@ from soak.probe.rescoring import (
     rescored,
 )
 from soak.probe.sampled import NEUTRAL, Sampled, key_of, law_of_body, left_out, pinned, sampled_of
-from soak.probe.shrinking import STEP_ROUNDS, Form, groups_of, rate_test_for, smaller
+from soak.probe.shrinking import FRESH, STEP_ROUNDS, Form, confirms, groups_of, rate_test_for, smaller
 
 __all__ = [
     "ALONE",
     "AS_ASKED",
     "FIRST_REPEAT",
+    "FRESH",
     "GREEDY",
     "NEUTRAL",
     "NO_CACHE",
     "NO_SPECULATION",
     "NUMBER_FORMATS",
+    "REFEREE_QUESTIONS",
     "RESTARTED",
     "SALTED",
     "STEP_ROUNDS",
@@ -91,6 +94,7 @@ __all__ = [
     "cells_of",
     "change_of",
     "class_of",
+    "confirms",
     "diagnose",
     "divergence_found",
     "floor_of",

@@ -5,6 +5,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Protocol
 
 import msgspec
@@ -79,7 +80,7 @@ class Asker:
         retries: Retries | None = None,
     ) -> None:
         self.bench = bench
-        self.target = target
+        self.target = replace(target, meter=allowance)
         self.capabilities = capabilities
         self._settings = settings
         self._allowance = allowance
@@ -117,22 +118,22 @@ class Asker:
             return tuple([await self._one(client.exchange, ask) for ask in asks])
 
     async def _together(self, asks: Sequence[Ask], in_flight: int) -> tuple[tuple[Trial, ...], ...]:
-        self._allowance.take(sum(map(self.missing, asks)))
         room = asyncio.Semaphore(in_flight)
-        async with open_client(self.target, "wire") as client, _at_once() as group:
-            tasks = {
-                (at, repeat): group.create_task(self._within(room, client.exchange, ask, repeat))
-                for number in range(max((ask.repeats for ask in asks), default=0))
-                for at, ask in enumerate(asks)
-                for repeat in ask.counted[number : number + 1]
-            }
+        with self._allowance.held(sum(map(self.missing, asks))):
+            async with open_client(self.target, "wire") as client, _at_once() as group:
+                tasks = {
+                    (at, repeat): group.create_task(self._within(room, client.exchange, ask, repeat))
+                    for number in range(max((ask.repeats for ask in asks), default=0))
+                    for at, ask in enumerate(asks)
+                    for repeat in ask.counted[number : number + 1]
+                }
         return tuple(tuple(tasks[at, repeat].result() for repeat in ask.counted) for at, ask in enumerate(asks))
 
     async def _one(self, exchange: Exchanging, ask: Ask) -> tuple[Trial, ...]:
-        self._allowance.take(self.missing(ask))
         room = asyncio.Semaphore(ask.change.in_flight)
-        async with _at_once() as group:
-            tasks = [group.create_task(self._within(room, exchange, ask, repeat)) for repeat in ask.counted]
+        with self._allowance.held(self.missing(ask)):
+            async with _at_once() as group:
+                tasks = [group.create_task(self._within(room, exchange, ask, repeat)) for repeat in ask.counted]
         return tuple(task.result() for task in tasks)
 
     async def _within(self, room: asyncio.Semaphore, exchange: Exchanging, ask: Ask, repeat: int) -> Trial:

@@ -68,11 +68,15 @@ def change_of(form: Form) -> Change:
 def promise_of(
     form: Form, trials: Sequence[Sequence[Trial]], failure: TurnClass, *, repeats: int, soak_version: str
 ) -> Promise:
-    """Return what the bundle promises of `repeats` further rounds, and how far its own checker can be trusted."""
+    """
+    Return what the bundle promises of `repeats` further rounds, and how far its own checker can be trusted.
+
+    The checker learns from answers how an early stop looks. So that what it counts and where it agrees is not flattered
+    by having seen them, each half of the rounds is checked with what the other half taught.
+    """
     every = [trial for of_case in trials for trial in of_case]
     classes = Counter(class_of(trial) for trial in every)
     size = len(every)
-    early = [trial for trial in every if class_of(trial) == "early_stop" and _plain(trial)]
     draft = Promise(
         failure=failure,
         asked=size,
@@ -85,15 +89,30 @@ def promise_of(
         in_flight=form.in_flight,
         checked=size,
         checker_agrees=0,
-        early_texts=tuple(sorted({_digest(trial.observation.content.strip()) for trial in early})),
-        short_chars=_short_chars(every),
         soak_version=soak_version,
     )
-    called = checked([trial.observation for trial in every], draft)
-    failed = called.count(failure)
+    halves = [[trial for trial in every if trial.repeat % 2 == half] for half in (0, 1)]
+    called = [
+        (name, trial)
+        for half, other in (halves, halves[::-1])
+        for name, trial in zip(checked([one.observation for one in half], _taught(draft, other)), half, strict=True)
+    ]
+    failed = sum(name == failure for name, _ in called)
     low, high = prediction(failed, size, repeats * len(form.cases))
-    agrees = sum(name == class_of(trial) for name, trial in zip(called, every, strict=True))
-    return msgspec.structs.replace(draft, script_failed=failed, low=low, high=high, checker_agrees=agrees)
+    agrees = sum(name == class_of(trial) for name, trial in called)
+    return msgspec.structs.replace(
+        _taught(draft, every), script_failed=failed, low=low, high=high, checker_agrees=agrees
+    )
+
+
+def _taught(draft: Promise, trials: Sequence[Trial]) -> Promise:
+    """Return the promise with what these answers teach the script of how an early stop looks."""
+    early = [trial for trial in trials if class_of(trial) == "early_stop" and _plain(trial)]
+    return msgspec.structs.replace(
+        draft,
+        early_texts=tuple(sorted({_digest(trial.observation.content.strip()) for trial in early})),
+        short_chars=_short_chars(trials),
+    )
 
 
 def class_of(trial: Trial) -> TurnClass:
@@ -194,9 +213,10 @@ def _readme(form: Form, promise: Promise, card: ArmCard | None) -> str:
         "| answers.jsonl | the answers that were seen, with soak's class and reason for each |",
         "| environment.json | engine, versions and settings it was seen on |",
         "",
-        f"The script's plain checker agrees with soak's classifiers on {promise.checker_agrees} of {promise.checked} of"
-        f" the stored answers, and calls {promise.script_failed} of them `{promise.failure}`: what is expected is"
-        " counted its way. `soak classify answers.jsonl` is the full judgement.",
+        f"The script's plain checker agrees with soak's classifiers on {promise.checker_agrees} of {promise.checked}"
+        f" answers, and calls {promise.script_failed} of them `{promise.failure}`, each half of them judged with what"
+        " the other half taught it: what is expected is counted its way. `soak classify answers.jsonl` is the full"
+        " judgement.",
         "What the script is answered it writes to reproduced.jsonl.",
         "With curl: take `body` of a line of bodies.jsonl, add `model`, and POST it to /v1/chat/completions.",
     ]
@@ -207,11 +227,19 @@ def _environment(card: ArmCard | None) -> list[str]:
     if card is None:
         return []
     entries = card.environment.entries if card.environment else {}
-    rows = [f"| {name} | {_cell(entry.value)} |" for name, entry in sorted(entries.items())]
+    rows = [f"| {_quoted(name)} | {_quoted(entry.value)} |" for name, entry in sorted(entries.items())]
     build = card.build
-    head = f"Seen on: {_cell(build.engine or 'unknown engine')} {_cell(build.version or '')}, {_cell(build.model)}"
+    name = f"{build.engine or 'unknown engine'} {build.version or ''}"
+    head = f"Seen on: {_quoted(name)}, {_quoted(build.model)}"
     return ["", head, "", "| setting | value |", "| --- | --- |", *rows] if rows else ["", head]
 
 
-def _cell(text: str) -> str:
-    return " ".join(text.replace("|", "\\|").split())[:200]
+def _quoted(text: str) -> str:
+    """
+    Return text from outside as a code span, in which markdown, HTML and links are letters.
+
+    What would end the span or a table's cell is replaced; environment.json holds the text to the letter.
+    """
+    shown = "".join(one if one.isprintable() else " " for one in text[:2000])
+    flat = " ".join(shown.replace("`", "'").replace("|", "¦").split())[:200].strip()
+    return f"`{flat or '-'}`"

@@ -24,6 +24,8 @@ prefill and decode of one model, its 99th percentile was 0.29: at most 0.15 of t
 FLOOR_FACTOR = 3.0
 MOST_MASS = 1.0
 """All the probability there is: a bar above it is met by nothing, so that no probe could have shown a fault."""
+ONE_CONVERSATION = 1
+"""What all probes of a case count as: they share its blocks, so that one more is no further draw."""
 ANSWER_TOKENS = 24
 TOP = 20
 
@@ -132,7 +134,7 @@ def cache_found(
     hits = [probe for probe in probes if probe.cached_tokens != 0]
     faults = [probe for probe in hits if probe.verdict == "fault"]
     result = _result(hits, faults, bar, confirmed=confirmed)
-    bound = upper_bound(0, len(hits)) if hits and not faults else None
+    bound = upper_bound(0, ONE_CONVERSATION) if hits and not faults else None
     return CacheFound(
         case=case.name,
         result=result,
@@ -143,6 +145,7 @@ def cache_found(
         floor_pairs=pairs,
         bar=bar,
         bound=bound,
+        conversations=ONE_CONVERSATION,
         shortest=min((probe.messages for probe in faults), default=None) if result == "cache fault" else None,
         requests=requests,
     )
@@ -168,13 +171,12 @@ def _text(
         )
     if result == "undecided":
         return _undecided(hits, faults, bar)
-    below = "" if bound is None else f" (a rate below {bound:.1%} with 95 %)"
+    probes = f"{len(hits)} probes of one conversation"
+    below = "" if bound is None else f"; of other conversations less than {bound:.0%} fail so, with 95 %"
     apart_ones = sum(probe.verdict == "numerics" for probe in hits)
     if result == "numerics":
-        return (
-            f"no fault found in {len(hits)} probes{below}; {apart_ones} answers differ, by no more than rounding does"
-        )
-    return f"nothing found in {len(hits)} probes{below}: every answer from the cache is the cold one"
+        return f"no fault found in {probes}: {apart_ones} answers differ, by no more than rounding does{below}"
+    return f"nothing found in {probes}: every answer from the cache is the cold one{below}"
 
 
 def _undecided(hits: Sequence[CacheProbe], faults: Sequence[CacheProbe], bar: float) -> str:

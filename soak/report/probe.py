@@ -26,7 +26,8 @@ def terminal_probe_plan(plan: ProbePlan) -> str:
     lines = [f"probe {plan.probe} of {one_line(plan.case, 100)}: {size}"]
     lines += [f"  on {one_line(server, 160)}" for server in plan.servers]
     lines.append(
-        "  besides: what each server is asked of itself, and a request that met no answer is sent up to 4 times"
+        "  besides: what each server is asked of itself (at most 5 answers of one token); a request that met no answer"
+        " is sent up to 4 times while --max-requests leaves room"
     )
     return "\n".join([*lines, *(f"  not tried: {one_line(text, 300)}" for text in plan.untried)])
 

@@ -59,6 +59,7 @@ _PLAIN = ("speculation", "prefix_cache", "eager", "in_flight", "salted", "flags"
 _DOTTED = ("sampling", "flags", "environment")
 _SHORT = {"prefix_cache": "cache", "in_flight": "concurrency"}
 _IN_FLIGHT_MAX = 256
+_DEPTH_MAX = 1024
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}\Z")
 _AS_BUILT = GridLevel(text="as built")
 _AS_ASKED = GridLevel(text="as asked")
@@ -184,9 +185,15 @@ def _by_depth(config: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """Yield a config for each depth, where several are listed."""
     depths = config.get("num_speculative_tokens")
     for depth in depths if isinstance(depths, list) else [depths]:
-        if "num_speculative_tokens" in config and (not isinstance(depth, int) or isinstance(depth, bool) or depth < 1):
-            raise _WrongError("num_speculative_tokens must be a positive whole number, or a list of them")
+        if "num_speculative_tokens" in config and not _is_depth(depth):
+            raise _WrongError(
+                f"num_speculative_tokens must be a whole number from 1 to {_DEPTH_MAX}, or a list of them"
+            )
         yield config if depth is None else {**config, "num_speculative_tokens": depth}
+
+
+def _is_depth(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= _DEPTH_MAX
 
 
 def _config(config: dict[str, Any]) -> GridLevel:

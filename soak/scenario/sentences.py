@@ -122,7 +122,7 @@ def _is_union(kind: Any) -> bool:
 
 
 def _number(value: Any) -> str:
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    return f"{value:.12g}" if isinstance(value, float) else str(value)
 
 
 def _shown(value: Any) -> str:

@@ -11,7 +11,7 @@ from soak.store.folder import RunFolder, engine_log_path
 from soak.store.history import History
 from soak.store.journal import Journal, read_journal
 from soak.store.resume import close_open_starts
-from soak.store.scores import ScoreFile
+from soak.store.scores import ScoreFile, scored_keys
 from soak.store.writer import HistoryWriter
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "close_open_starts",
     "engine_log_path",
     "read_journal",
+    "scored_keys",
 ]

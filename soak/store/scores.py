@@ -8,7 +8,16 @@ import msgspec
 
 from soak.errors import RunFolderError
 from soak.facts import RescoredOutput, RescoringCard, TurnKey, decode, encode
-from soak.store.journal import Journal
+from soak.store.journal import Journal, read_journal
+
+
+class _Line(msgspec.Struct):
+    key: TurnKey | None = None
+
+
+def scored_keys(path: Path) -> set[TurnKey]:
+    """Return whose answers a file of scores holds, none where there is no file; raises `RunFolderError` for damage."""
+    return {line.key for line in read_journal(path, _Line) if line.key is not None}
 
 
 class ScoreFile:

@@ -40,7 +40,7 @@ def test_a_server_that_samples_from_the_law_passes(soak: Soak, fake: Fakes, plai
     server = fake("--corrupt", "0")
     a_run(soak, server)
     planned = probe(soak, plain, "run", "--plan", "--json")
-    assert (planned.code, planned.json["requests"], planned.json["output_tokens"]) == (0, 11, 11)
+    assert (planned.code, planned.json["requests"], planned.json["output_tokens"]) == (0, 14, 14)
     assert not (tmp_path / "probe").exists()
     first = probe(soak, plain, "run", "--json", "--html", "page.html")
     assert first.code == 0, first.err
@@ -53,7 +53,9 @@ def test_a_server_that_samples_from_the_law_passes(soak: Soak, fake: Fakes, plai
     assert len(scored(tmp_path / "probe")) == 11
     assert "impossible tokens" in (tmp_path / "page.html").read_text()
     plain.kill()
-    again = probe(soak, plain, "run")
+    kept = probe(soak, plain, "run", "--plan", "--json").json
+    assert kept["kept"] == kept["requests"] == 14
+    again = probe(soak, plain, "run", "--max-requests", "1")
     assert again.code == 0, again.err
     assert found["result"]["sentence"] in again.out
     assert found["result"]["sentence"].startswith("no deviation found in 3,080 tokens: mean shift below")

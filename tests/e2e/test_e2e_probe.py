@@ -37,7 +37,10 @@ def test_repeats_are_counted_kept_and_not_asked_again(soak: Soak, fake: Fakes, t
     assert 0 <= outcome["low"] <= outcome["failed"] / 10 <= outcome["high"] <= 1
     server.kill()
     server.start()
-    again = soak("probe", "run", key, "--only-repeats", "--repeats", "10", "--into", "probe", "--json")
+    arguments = ("probe", "run", key, "--only-repeats", "--repeats", "10", "--into", "probe", "--json")
+    planned = soak(*arguments, "--plan").json
+    assert (planned["requests"], planned["kept"]) == (10, 10)
+    again = soak(*arguments, "--max-requests", "1")  # nothing is left to send
     assert json.loads(again.out)["outcomes"] == found["outcomes"]
     more = soak("probe", "run", key, "--only-repeats", "--repeats", "12", "--into", "probe", "--json")
     assert json.loads(more.out)["outcomes"][0]["asked"] == 12
@@ -130,6 +133,8 @@ def test_greedy_answers_of_two_servers_are_held_against_each_other(soak: Soak, f
     arguments = ("probe", "run", key, "--diverge", "--json")
     same = soak(*arguments, "--plain", twin.url, "--into", "same")
     assert (same.code, same.json["result"]) == (0, "same"), same.err
+    kept = soak(*arguments, "--plain", twin.url, "--into", "same", "--plan").json
+    assert kept["kept"] == kept["requests"] == 6
     apart = soak(*arguments, "--plain", other.url, "--into", "other")
     assert apart.json["parted"] == 1
     assert apart.json["result"] in ("deviates", "undecided")

@@ -21,24 +21,28 @@ TURN = {
 }
 
 
-def probed(soak: Soak, server: Fake, folder: Path, kinds: str, code: int) -> dict[str, Any]:
+def probed(soak: Soak, server: Fake, folder: Path, kinds: str, code: int, *more: str) -> dict[str, Any]:
     """Probe the turn above and return the document, after checking the exit code."""
     (folder / "turn.json").write_text(json.dumps(TURN))
     command = soak("probe", "--turn-file", "turn.json", "--target", server.url, "--cache", kinds, "--into", "probe",
-                   "--prefixes", "4", "--json")  # fmt: skip
+                   "--prefixes", "4", "--json", *more)  # fmt: skip
     assert command.code == code, command.err
     found: dict[str, Any] = command.json
     return found
 
 
 def test_a_right_cache_shows_nothing(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
-    """Every probe meets the cache, every answer is the cold one, and the bound follows from their number."""
-    found = probed(soak, fake("--rates", "none"), tmp_path, "all", 0)
+    """Every probe meets the cache, every answer is the cold one, and the bound is that of one conversation."""
+    server = fake("--rates", "none")
+    found = probed(soak, server, tmp_path, "all", 0)
     assert found["result"] == "nothing found"
     assert found["hits"] == len(found["probes"]) == 4 + 4 + 8
     assert {probe["verdict"] for probe in found["probes"]} == {"same"}
     assert found["floor"] == 0.0
-    assert found["bound"] == pytest.approx(1 - 0.05 ** (1 / 16))
+    assert found["bound"] == pytest.approx(0.95)
+    planned = probed(soak, server, tmp_path, "all", 0, "--plan")
+    assert planned["kept"] == planned["requests"] > 0
+    assert probed(soak, server, tmp_path, "all", 0, "--max-requests", "1")["probes"] == found["probes"]
 
 
 @pytest.mark.parametrize("kind", ["salted", "aba", "reprobe"])

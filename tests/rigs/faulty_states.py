@@ -65,9 +65,9 @@ class FaultyServer:
 class OneServer(Benches):
     """Benches that start nothing: the one server is put into the state that is asked for."""
 
-    def __init__(self, faulty: FaultyServer, folder: Path, kept: Kept) -> None:
+    def __init__(self, faulty: FaultyServer, folder: Path, kept: Kept, max_requests: int = 999) -> None:
         self.order = ProbeOrder(
-            target=ArmSpec(name="fake", target="fake", build=BUILD), folder=folder, max_requests=999
+            target=ArmSpec(name="fake", target="fake", build=BUILD), folder=folder, max_requests=max_requests
         )
         super().__init__(self.order, kept, SimpleNamespace(preparing=lambda *_, **__: None))
         self._faulty = faulty
@@ -90,4 +90,5 @@ class OneServer(Benches):
             allowance=self.allowance,
             keep=self._trials,
         )
-        yield SimpleNamespace(asker=asker, check=lambda _: None)
+        side = SimpleNamespace(card=None, capabilities=Capabilities(model="fake-model"))
+        yield SimpleNamespace(asker=asker, side=side, check=lambda _: None)

@@ -1,5 +1,6 @@
 """Benches: servers in one state each, opened one after the other; what they answer is kept in the probe's folder."""
 
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ from soak.facts import Build, EngineChange, Trial, digest_of
 from soak.facts.scenario import ToolMode
 from soak.launch import altered
 from soak.probe import Allowance, Ask, Asker, spoke
-from soak.store import Journal
+from soak.store import Journal, read_journal
 
 WITHOUT_SPECULATION = EngineChange(speculation=False)
 
@@ -28,8 +29,9 @@ class ProbeOrder:
     What every probe is told: the server (`target`, a URL or a build) and where it keeps what it learns.
 
     `plain` is a server of the same model without speculation, for targets that soak does not start itself.
-    `max_requests` bounds what is sent in all, over every process that works on `folder`. `tools` is how the case's
-    tool calls are sent.
+    `max_requests` bounds what is sent in all, over every process that works on `folder`: whatever can make a server
+    generate or prefill, but for what it is asked about itself when it is opened (at most five answers of one token).
+    `tools` is how the case's tool calls are sent.
     """
 
     target: ArmSpec
@@ -103,17 +105,26 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     build: Build
 
 
+class Sent(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests that were about to be sent: one, or those of a folder that was made before they were noted."""
+
+    at: float
+    requests: int = 1
+
+
 class Kept:
     """
     The trials of a probe: those of earlier processes, and each new one as it ends; a context manager.
 
-    What an earlier process was not answered is asked again: its server may have been down.
+    What an earlier process was not answered is asked again: its server may have been down. Each request is noted before
+    it is sent, so that what a killed process had in flight is counted too.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._journal = Journal(folder / "trials.jsonl", Trial)
         self._servers = Journal(folder / "servers.jsonl", Served)
+        self._sent = Journal(folder / "sent.jsonl", Sent)
         self._open = ExitStack()
         self.trials: dict[tuple[str, str, str, int], Trial] = {}
 
@@ -121,6 +132,7 @@ class Kept:
         with ExitStack() as opened:
             opened.enter_context(self._journal)
             opened.enter_context(self._servers)
+            opened.enter_context(self._sent)
             self._open = opened.pop_all()
         self.trials = {trial.key: trial for trial in self._journal.kept if spoke(trial)}
         return self
@@ -132,8 +144,15 @@ class Kept:
 
     @property
     def sent(self) -> int:
-        """How many requests were sent, in all processes, and came to an end."""
-        return len(self._journal.kept)
+        """How many requests were sent, in all processes, repeated attempts and scoring included."""
+        noted = sum(one.requests for one in self._sent.kept)
+        return max(noted, sum(max(1, len(trial.observation.attempts)) for trial in self._journal.kept))
+
+    def sending(self) -> None:
+        """Note that one request is about to be sent; raises `RunFolderError` if the disk does not take it."""
+        if not self._sent.kept and (before := self.sent):  # of a folder that was made before this was noted
+            self._sent.add(Sent(at=time.time(), requests=before))
+        self._sent.add(Sent(at=time.time()))
 
     def served(self, bench: str, build: Build) -> None:
         """Note what a bench is; raises `RunFolderError` if it is another server than the one that answered before."""
@@ -160,8 +179,7 @@ class Benches:
         self.order = order
         self._kept = kept
         self.audience = audience
-        self.allowance = Allowance(order.max_requests)
-        self.allowance.used = kept.sent
+        self.allowance = Allowance(order.max_requests, used=kept.sent, note=kept.sending)
 
     def kept(self, change: EngineChange, ask: Ask) -> tuple[Trial, ...] | None:
         """Return the trials of `ask` on a server in this state, if all of them are kept: then none is needed for it."""
@@ -184,7 +202,7 @@ class Benches:
         Raises `UsageError` where `refusal` has words, `LaunchError` or `TargetError` where the server does not come.
         """
         spec = self.order.spec(change or EngineChange())
-        name = bench_name(spec) if serving == 1 else f"{bench_name(spec)} serving {serving}"
+        name = bench_name(spec, serving)
         with open_sides(
             (spec,),
             tools=self.order.tools,
@@ -194,6 +212,7 @@ class Benches:
             audience=self.audience,
         ) as (side,):
             self._kept.served(name, side.build)
+            side = replace(side, target=replace(side.target, meter=self.allowance))
             asker = Asker(
                 bench=name,
                 target=side.target,
@@ -219,11 +238,20 @@ def _told(build: Build) -> str:
     return " ".join(filter(None, words)) + (f" with {' and '.join(on)}" if on else "")
 
 
-def bench_name(spec: ArmSpec) -> str:
-    """Return a name for a server state that says what it is, and differs wherever what is started differs."""
-    if spec.build is None:
-        return spec.given
-    return f"{spec.build.name} {digest_of(spec.build)[7:15]}"
+def engine_kept(order: ProbeOrder) -> str | None:
+    """Return which engine the target was when it was first asked, None where that is not known."""
+    kept = read_journal(order.folder / "servers.jsonl", Served)
+    return {one.bench: one.build.engine for one in kept}.get(bench_name(order.target))
+
+
+def bench_name(spec: ArmSpec, serving: int = 1) -> str:
+    """
+    Return a name for a server state that says what it is, and differs wherever what is started differs.
+
+    `serving` counts the times that the same state is served.
+    """
+    name = spec.given if spec.build is None else f"{spec.build.name} {digest_of(spec.build)[7:15]}"
+    return name if serving == 1 else f"{name} serving {serving}"
 
 
 @contextmanager

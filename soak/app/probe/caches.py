@@ -15,7 +15,8 @@ from functools import partial
 from itertools import count
 from typing import Literal, get_args
 
-from soak.app.probe.benches import Bench, Benches
+from soak.app.probe.benches import Benches, ProbeOrder, engine_kept
+from soak.app.probe.kept import Asking, rehearsed
 from soak.errors import TargetError, UsageError
 from soak.facts import CacheFound, CacheProbe, Case, Change, ProbePlan, Trial
 from soak.probe import Ask, answered, bar_of, beginning, branch, cache_found, floor_of, prefixes_of, probe_of, probing
@@ -40,8 +41,8 @@ class CacheOrder:
     in_flight: int = 8
 
 
-def plan_caches(case: Case, order: CacheOrder) -> ProbePlan:
-    """Return what the probes will send at most."""
+def plan_caches(case: Case, order: CacheOrder, probing_order: ProbeOrder) -> ProbePlan:
+    """Return what the probes will send at most, and what of it is answered already."""
     asked = probing(case)
     beginnings = len(prefixes_of(asked, order.prefixes))
     of_kind = {
@@ -54,13 +55,15 @@ def plan_caches(case: Case, order: CacheOrder) -> ProbePlan:
     confirming = max((of_kind[kind] for kind in order.kinds), default=0) * beginnings
     narrowing = _MAX_STEPS * (2 + _COLD_REPEATS) if "salted" in order.kinds else 0
     requests = cold + units + confirming + narrowing
-    return ProbePlan(
+    plan = ProbePlan(
         probe="cache",
         case=case.name,
         requests=requests,
         output_tokens=requests * asked.sampling.max_tokens,
         servers=("as built",),
     )
+    engine = engine_kept(probing_order)
+    return rehearsed(plan, probing_order, lambda asking: _Session(asked, order, asking, engine).run())
 
 
 def probe_caches(case: Case, order: CacheOrder, benches: Benches) -> CacheFound:
@@ -76,17 +79,17 @@ def probe_caches(case: Case, order: CacheOrder, benches: Benches) -> CacheFound:
                 why=f"{bench.side.given} runs without prefix caching",
                 hint="start it with --enable-prefix-caching",
             )
-        return _Session(probing(case), order, bench).run()
+        return _Session(probing(case), order, bench.asker, bench.side.capabilities.engine).run()
 
 
 class _Session:
     """One bench under all probes."""
 
-    def __init__(self, case: Case, order: CacheOrder, bench: Bench) -> None:
+    def __init__(self, case: Case, order: CacheOrder, asking: Asking, engine: str | None) -> None:
         self._case = case
         self._order = order
-        self._ask = bench.asker
-        self._salt_in_prompt = bench.side.capabilities.engine != "vllm"
+        self._ask = asking
+        self._salt_in_prompt = engine != "vllm"
         self._cold: dict[str, tuple[Trial, ...]] = {}
         self._requests = 0
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import msgspec
 
-from soak.app.probe.benches import WITHOUT_SPECULATION, Bench, Benches, ProbeOrder
+from soak.app.probe.benches import WITHOUT_SPECULATION, Bench, Benches, ProbeOrder, bench_name
+from soak.app.probe.kept import kept_of
 from soak.errors import UsageError
 from soak.facts import Case, Change, DivergenceFound, EngineChange, ProbePlan, Trial
 from soak.probe import Ask, divergence_found, parting_of
@@ -27,6 +28,7 @@ def plan_divergence(cases: Sequence[Case], order: ProbeOrder) -> ProbePlan:
         case=", ".join(case.name for case in cases),
         requests=requests,
         output_tokens=2 * OWN * sum(case.sampling.max_tokens for case in cases),
+        kept=kept_of(order, _questions(cases, order)),
         servers=(EngineChange().text, WITHOUT_SPECULATION.text),
     )
 
@@ -43,10 +45,20 @@ def probe_divergence(cases: Sequence[Case], benches: Benches) -> DivergenceFound
     return divergence_found((one, other), partings, benches.allowance.used)
 
 
+def _questions(cases: Sequence[Case], order: ProbeOrder) -> list[tuple[str, Ask]]:
+    """Return what is asked of which bench."""
+    benches = [bench_name(order.spec(change)) for change in (EngineChange(), WITHOUT_SPECULATION)]
+    return [(bench, ask) for bench in benches for ask in _asks([_greedy(case) for case in cases])]
+
+
+def _asks(cases: Sequence[Case]) -> list[Ask]:
+    return [Ask(case=case, change=_GREEDY, repeats=OWN) for case in cases]
+
+
 def _greedy(case: Case) -> Case:
     sampling = replace(case.sampling, temperature=0.0, top_p=None, top_k=None, min_p=None)
     return msgspec.structs.replace(case, sampling=sampling, logprobs=_TOP, seed=None)
 
 
 def _asked(cases: Sequence[Case], bench: Bench) -> tuple[tuple[Trial, ...], ...]:
-    return bench.asker.ask(*(Ask(case=case, change=_GREEDY, repeats=OWN) for case in cases))
+    return bench.asker.ask(*_asks(cases))

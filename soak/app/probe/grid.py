@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from itertools import groupby, pairwise
 
 from soak.app.probe.benches import Benches, ProbeOrder, bench_name
+from soak.app.probe.kept import kept_of
 from soak.errors import EngineError, UsageError
 from soak.facts import Case, EngineChange, Grid, GridFound, ProbePlan, Trial, digest_of
-from soak.probe import FIRST_REPEAT, Ask, Cell, cells_of, found_by_grid, spoke
-from soak.store import read_journal
+from soak.probe import FIRST_REPEAT, Ask, Cell, cells_of, found_by_grid
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,16 +145,12 @@ def _same_as_before(order: ProbeOrder, state: EngineChange, files: dict[str, str
 
 
 def _kept(order: ProbeOrder, tried: Tried, cases: Sequence[Case], repeats: int) -> int:
-    path = order.folder / "trials.jsonl"
-    kept = {trial.key for trial in read_journal(path, Trial) if spoke(trial)} if cases and path.exists() else set()
-    if not kept:
-        return 0
-    return sum(
-        (bench_name(order.spec(cell.engine)), case.digest, digest_of(cell.change), repeat) in kept
+    asks = (
+        (bench_name(order.spec(cell.engine)), Ask(case=case, change=cell.change, repeats=repeats, first=FIRST_REPEAT))
         for case in cases
         for cell in tried.cells
-        for repeat in range(FIRST_REPEAT, FIRST_REPEAT + repeats)
     )
+    return kept_of(order, asks) if cases else 0
 
 
 def _server(order: ProbeOrder, grid: Grid, state: EngineChange, cells: int) -> str:

@@ -17,6 +17,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from soak.app.probe.benches import WITHOUT_SPECULATION, Bench, Benches, ProbeOrder, bench_name
+from soak.app.probe.kept import kept_of
 from soak.errors import UsageError
 from soak.facts import (
     Capabilities,
@@ -34,6 +35,7 @@ from soak.facts import (
 )
 from soak.probe import (
     NUMBER_FORMATS,
+    REFEREE_QUESTIONS,
     UNKNOWN_VOCABULARY,
     Ask,
     NumberFormat,
@@ -48,7 +50,7 @@ from soak.probe import (
     sampled_of,
 )
 from soak.stats.lossless import Bars, judge, measured_noise, read_arm
-from soak.store import Journal, ScoreFile
+from soak.store import Journal, ScoreFile, scored_keys
 
 TRUSTED = EngineChange(speculation=False, prefix_cache=False, flags=("--max-logprobs=64",))
 
@@ -85,7 +87,10 @@ class LosslessOrder:
 
 
 def plan_lossless(cases: Sequence[Case], wanted: LosslessOrder, order: ProbeOrder) -> ProbePlan:
-    """Return what will be sent: answers drawn, and one request of one token to score each; raises `UsageError`."""
+    """
+    Return what will be sent: answers drawn, one request of one token to score each, and what the server that scores is
+    asked first; raises `UsageError`.
+    """
     plain = wanted.reference is None or wanted.control > 0
     if plain and (refusal := order.refusal(trusted_of(order))) is not None:
         raise UsageError(
@@ -94,15 +99,40 @@ def plan_lossless(cases: Sequence[Case], wanted: LosslessOrder, order: ProbeOrde
     once = distinct(cases)
     fresh = [(case, wanted.repeats) for case in once] + _spread(once, wanted.control)
     drawn = sum(repeats for _, repeats in fresh)
-    scored = 0 if wanted.reference else (len(once) * wanted.repeats or len(cases)) + wanted.control
+    answers = (len(once) * wanted.repeats or len(cases)) + wanted.control
+    scored = 0 if wanted.reference else answers + REFEREE_QUESTIONS
     servers = [EngineChange().text] * bool(wanted.repeats) + [TRUSTED.text if order.plain is None else "plain"] * plain
     return ProbePlan(
         probe="lossless",
         case=plan_name([case.name for case in cases]),
         requests=drawn + scored,
         output_tokens=sum(repeats * case.sampling.max_tokens for case, repeats in fresh) + scored,
+        kept=_kept(cases, wanted, order, scored),
         servers=(*servers, *([wanted.reference_name] if wanted.reference else [])),
     )
+
+
+def _kept(cases: Sequence[Case], wanted: LosslessOrder, order: ProbeOrder, scored: int) -> int:
+    """Return how many of the answers are drawn already, and of the scores kept: of all, with what comes before them."""
+    asks = [Ask(case=pinned(case), repeats=wanted.repeats) for case in distinct(cases)] if wanted.repeats else []
+    pairs = [(bench_name(order.target), ask) for ask in asks]
+    if wanted.control:
+        bench = bench_name(order.spec(trusted_of(order)))
+        pairs += [(bench, Ask(case=case, repeats=repeats)) for case, repeats in _control_cases(cases, wanted)]
+    if not scored:
+        return kept_of(order, pairs)
+    wanted_keys = {key_of(case, repeat, "candidate") for case in distinct(cases) for repeat in range(wanted.repeats)}
+    wanted_keys |= {case.observation.key for case in cases if case.observation and not wanted.repeats}
+    wanted_keys |= {key_of(case, at, "control") for case, n in _control_cases(cases, wanted) for at in range(n)}
+    files = [order.folder / f"{role}-by-server.jsonl" for role in ("candidate", "control")]
+    done = len(wanted_keys & {key for path in files for key in scored_keys(path)})
+    return kept_of(order, pairs) + (scored if done == len(wanted_keys) else done)
+
+
+def _control_cases(cases: Sequence[Case], wanted: LosslessOrder) -> list[tuple[Case, int]]:
+    """Return what the plain server is asked, and how often each."""
+    spread = _spread(distinct(cases), wanted.control)
+    return [(replace(pinned(case), logprobs=case.logprobs or 0), repeats) for case, repeats in spread]
 
 
 def probe_lossless(cases: Sequence[Case], wanted: LosslessOrder, benches: Benches) -> LosslessFound:
@@ -136,10 +166,7 @@ class _Session:
         self._files = files
         self._texts = texts
         self._cases = [pinned(case) for case in distinct(cases)] if wanted.repeats else list(cases)
-        self._control = [
-            (replace(pinned(case), logprobs=case.logprobs or 0), repeats)
-            for case, repeats in _spread(distinct(cases), wanted.control)
-        ]
+        self._control = _control_cases(cases, wanted)
         self._names = {
             "candidate": bench_name(benches.order.target),
             "control": bench_name(benches.order.spec(trusted_of(benches.order)))
@@ -151,7 +178,6 @@ class _Session:
         self._unscored: list[tuple[str, int]] = []
         self._cost = ScoringCost()
         self._notes: list[str] = []
-        benches.allowance.used += sum(len(file.outputs) for file in files.values())
 
     def run(self) -> LosslessFound:
         self._take("candidate", self._candidate())
@@ -250,7 +276,6 @@ class _Session:
         file = self._files[role]
         if not missing:
             return
-        self._benches.allowance.take(len(missing))
         file.begin(
             RescoringCard(
                 model=referee.model,
@@ -261,7 +286,9 @@ class _Session:
                 vocabulary=referee.vocabulary,
             )
         )
-        reasons, tokens = await rescored(missing, referee, file.add, in_flight)
+        asked = 0 if self._wanted.reference else len(missing)  # a model in this process is sent nothing
+        with self._benches.allowance.held(asked):
+            reasons, tokens = await rescored(missing, referee, file.add, in_flight)
         self._unscored += reasons
         self._cost = replace(
             self._cost, answers=self._cost.answers + len(missing) - len(reasons), tokens=self._cost.tokens + tokens

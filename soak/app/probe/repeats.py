@@ -1,17 +1,19 @@
 """The plainest probe: the turn as it was, k times, each with a seed of its own."""
 
-from soak.app.probe.benches import Benches
+from soak.app.probe.benches import Benches, ProbeOrder, bench_name
+from soak.app.probe.kept import kept_of
 from soak.facts import Case, ProbePlan, RepeatsFound
 from soak.probe import Ask, outcomes_of
 
 
-def plan_repeats(case: Case, repeats: int) -> ProbePlan:
+def plan_repeats(case: Case, repeats: int, order: ProbeOrder) -> ProbePlan:
     """Return what the probe will send."""
     return ProbePlan(
         probe="repeats",
         case=case.name,
         requests=repeats,
         output_tokens=repeats * case.sampling.max_tokens,
+        kept=kept_of(order, [(bench_name(order.target), Ask(case=case, repeats=repeats))]),
         servers=("as built",),
     )
 

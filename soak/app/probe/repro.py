@@ -6,27 +6,44 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import msgspec
+
 from soak import __version__
-from soak.app.probe.benches import Benches
+from soak.app.probe.benches import Benches, ProbeOrder
+from soak.app.probe.kept import Asking, rehearsed
 from soak.app.probe.shrink import ShrinkOrder, Shrunk, asked, found_of, plan_shrink, shrink
 from soak.app.reporting import refuse_unwritable
 from soak.errors import NotReproducedError, UsageError
-from soak.facts import Case, ProbePlan, ReproFound, TurnClass
-from soak.probe import Form, bundle_files, class_of, promise_of
+from soak.facts import Case, ProbePlan, ReproFound, Trial, TurnClass
+from soak.probe import FRESH, Form, bundle_files, class_of, promise_of
 
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # a bundle of the same answers is the same bytes
 
 
-def plan_repro(cases: Sequence[Case], order: ShrinkOrder, *, shrinking: bool) -> ProbePlan:
+def plan_repro(cases: Sequence[Case], order: ShrinkOrder, probing: ProbeOrder, *, shrinking: bool) -> ProbePlan:
     """Return what making a bundle will send at most: shrinking, and the rounds that the bundle promises from."""
-    requests = order.repeats * len(cases) + (order.budget + order.repeats * len(cases) if shrinking else 0)
-    return ProbePlan(
+    if shrinking:
+        return msgspec.structs.replace(plan_shrink(cases, order, probing), probe="repro")
+    requests = order.repeats * len(cases)
+    plan = ProbePlan(
         probe="repro",
-        case=plan_shrink(cases, order).case,
+        case=", ".join(case.name for case in cases),
         requests=requests,
         output_tokens=requests * max(case.sampling.max_tokens for case in cases),
         servers=("as built",),
     )
+    return rehearsed(plan, probing, lambda asking: _asked(cases, order, asking, shrinking=False))
+
+
+def _asked(
+    cases: Sequence[Case], order: ShrinkOrder, asking: Asking, *, shrinking: bool
+) -> tuple[Shrunk, tuple[tuple[Trial, ...], ...]]:
+    """Return the smallest form, and the trials of its cases: those of rounds that did not choose it."""
+    before = Form(cases=tuple(cases), in_flight=order.in_flight)
+    shrunk = shrink(before, order, asking) if shrinking else Shrunk(form=before, failure=None)
+    # A smaller form was asked afresh to confirm it; of the whole the first rounds chose nothing. Both are kept.
+    trials = asked(asking, shrunk.form, order.repeats, 0 if shrunk.form == before else FRESH)
+    return shrunk, trials
 
 
 def make_repro(
@@ -40,11 +57,7 @@ def make_repro(
     refuse_unwritable(path)
     before = Form(cases=tuple(cases), in_flight=order.in_flight)
     with benches.open() as bench:
-        shrunk = shrink(before, order, bench.asker) if shrinking else Shrunk(form=before, failure=None)
-        # Fresh rounds: those by which the form was chosen would flatter it.
-        first = 0 if shrunk.form == before and not shrunk.steps else 1000
-        trials = asked(bench.asker, shrunk.form, order.repeats, first)
-        shrunk.requests += order.repeats * len(shrunk.form.cases) if first or not shrinking else 0
+        shrunk, trials = _asked(cases, order, bench.asker, shrinking=shrinking)
         failure = _failure(cases, shrunk, [class_of(trial) for of_case in trials for trial in of_case])
         card = bench.side.card
         promise = promise_of(shrunk.form, trials, failure, repeats=order.repeats, soak_version=__version__)

@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
-from soak.app.probe.benches import Benches
+from soak.app.probe.benches import Benches, ProbeOrder
+from soak.app.probe.kept import Asking, rehearsed
 from soak.app.reporting import write_file
 from soak.facts import Case, ProbePlan, ShrinkFound, ShrinkStep, Size, Trial, TurnClass, digest_of, encode
-from soak.probe import STEP_ROUNDS, Ask, Asker, Form, change_of, class_of, rate_test_for, smaller
-from soak.stats import RateTest
+from soak.probe import FRESH, STEP_ROUNDS, Ask, Form, change_of, class_of, confirms, rate_test_for, smaller
+from soak.stats import Interval, RateTest, wilson
 
 _BATCH = 5
 
@@ -31,6 +33,9 @@ class Shrunk:
     failure: TurnClass | None
     failed: int = 0
     rounds: int = 0
+    fresh_failed: int = 0
+    fresh_rounds: int = 0
+    given_up: int = 0
     first_failed: int = 0
     first_rounds: int = 0
     steps: list[ShrinkStep] = field(default_factory=list)
@@ -40,16 +45,18 @@ class Shrunk:
     """How failing answers ended before anything was made smaller."""
 
 
-def plan_shrink(cases: Sequence[Case], order: ShrinkOrder) -> ProbePlan:
-    """Return what shrinking will send at most."""
-    requests = order.repeats * len(cases) + order.budget
-    return ProbePlan(
+def plan_shrink(cases: Sequence[Case], order: ShrinkOrder, probing: ProbeOrder) -> ProbePlan:
+    """Return what shrinking will send at most: the whole, all steps, and the smallest form afresh."""
+    requests = 2 * order.repeats * len(cases) + order.budget
+    plan = ProbePlan(
         probe="shrink",
         case=", ".join(case.name for case in cases),
         requests=requests,
         output_tokens=requests * max(case.sampling.max_tokens for case in cases),
         servers=("as built",),
     )
+    before = Form(cases=tuple(cases), in_flight=order.in_flight)
+    return rehearsed(plan, probing, lambda asking: shrink(before, order, asking))
 
 
 def probe_shrink(cases: Sequence[Case], order: ShrinkOrder, benches: Benches, folder: Path) -> ShrinkFound:
@@ -63,6 +70,7 @@ def probe_shrink(cases: Sequence[Case], order: ShrinkOrder, benches: Benches, fo
 
 def found_of(before: Form, shrunk: Shrunk, files: tuple[str, ...] = ()) -> ShrinkFound:
     """Return what shrinking came to, as a fact."""
+    interval = wilson(shrunk.fresh_failed, shrunk.fresh_rounds)
     return ShrinkFound(
         case=", ".join(case.name for case in before.cases),
         failure=shrunk.failure,
@@ -72,15 +80,24 @@ def found_of(before: Form, shrunk: Shrunk, files: tuple[str, ...] = ()) -> Shrin
         first_rounds=shrunk.first_rounds,
         last_failed=shrunk.failed,
         last_rounds=shrunk.rounds,
+        fresh_failed=shrunk.fresh_failed,
+        fresh_rounds=shrunk.fresh_rounds,
+        fresh_low=interval.low if interval else None,
+        fresh_high=interval.high if interval else None,
+        given_up=shrunk.given_up,
         steps=tuple(shrunk.steps),
         requests=shrunk.requests,
         files=files,
-        text=_text(before, shrunk),
+        text=_text(before, shrunk, interval),
     )
 
 
-def shrink(form: Form, order: ShrinkOrder, asker: Asker) -> Shrunk:
-    """Return the smallest form that was found to fail still, asking no more than the budget."""
+def shrink(form: Form, order: ShrinkOrder, asker: Asking) -> Shrunk:
+    """
+    Return the smallest form that was found to fail still, and failed afresh, asking no more than the budget.
+
+    The first rounds of the whole and the last ones of the smallest form do not count towards it.
+    """
     shrunk = Shrunk(form=form, failure=_failure(form))
     whole = [trial for of_case in asked(asker, form, order.repeats) for trial in of_case]
     bad = Counter(class_of(trial) for trial in whole if class_of(trial) != "ok")
@@ -95,13 +112,45 @@ def shrink(form: Form, order: ShrinkOrder, asker: Asker) -> Shrunk:
         return shrunk
     limit = shrunk.requests + order.budget
     refused: set[str] = set()
+    path = [_Kept(form, shrunk.failed, shrunk.rounds)]
     while (kept := _next(shrunk, asker, test, limit, refused)) is not None:
         shrunk.form = kept
+        path.append(_Kept(kept, shrunk.failed, shrunk.rounds))
     shrunk.why_ended = shrunk.why_ended or "nothing smaller fails as often"
+    _confirm(path, shrunk, order, asker, test, limit)
     return shrunk
 
 
-def _next(shrunk: Shrunk, asker: Asker, test: RateTest, limit: int, refused: set[str]) -> Form | None:
+class _Kept(NamedTuple):
+    form: Form
+    failed: int
+    rounds: int
+
+
+def _confirm(
+    path: Sequence[_Kept], shrunk: Shrunk, order: ShrinkOrder, asker: Asking, test: RateTest, limit: int
+) -> None:
+    """
+    Ask the smallest form afresh; where it does not fail so, the one before it, as long as the budget allows.
+
+    The whole needs no fresh rounds: those that measured it chose nothing.
+    """
+    whole, *smaller_ones = path
+    limit += order.repeats * len(whole.form.cases)
+    for kept in reversed(smaller_ones):
+        if shrunk.requests + order.repeats * len(kept.form.cases) > limit:
+            break
+        failed, rounds = _rounds(asker, kept.form, shrunk, order.repeats, first=FRESH)
+        if confirms(test, failed, rounds, shrunk.given_up):
+            shrunk.form, shrunk.failed, shrunk.rounds = kept
+            shrunk.fresh_failed, shrunk.fresh_rounds = failed, rounds
+            return
+        shrunk.given_up += 1
+    shrunk.form, shrunk.failed, shrunk.rounds = whole
+    shrunk.fresh_failed, shrunk.fresh_rounds = whole.failed, whole.rounds
+
+
+def _next(shrunk: Shrunk, asker: Asking, test: RateTest, limit: int, refused: set[str]) -> Form | None:
     """Return the first smaller form that still fails; None where there is none or the budget is used up."""
     for text, form in smaller(shrunk.form):
         if digest_of(form) in refused or form.size >= shrunk.form.size:
@@ -118,7 +167,7 @@ def _next(shrunk: Shrunk, asker: Asker, test: RateTest, limit: int, refused: set
     return None
 
 
-def _tried(text: str, form: Form, shrunk: Shrunk, asker: Asker, test: RateTest, limit: int) -> ShrinkStep | None:
+def _tried(text: str, form: Form, shrunk: Shrunk, asker: Asking, test: RateTest, limit: int) -> ShrinkStep | None:
     """Return what a smaller form came to, asked until the test decides; None where the budget ends before."""
     failed = rounds = 0
     while rounds < STEP_ROUNDS:
@@ -132,7 +181,7 @@ def _tried(text: str, form: Form, shrunk: Shrunk, asker: Asker, test: RateTest, 
     return ShrinkStep(text=text, rounds=rounds, failed=failed, kept=False, decided=False)
 
 
-def _rounds(asker: Asker, form: Form, shrunk: Shrunk, rounds: int, first: int = 0) -> tuple[int, int]:
+def _rounds(asker: Asking, form: Form, shrunk: Shrunk, rounds: int, first: int = 0) -> tuple[int, int]:
     """Ask so many rounds; return how many of them failed, and how many there were."""
     shrunk.requests += rounds * len(form.cases)
     trials = asked(asker, form, rounds, first)
@@ -140,7 +189,7 @@ def _rounds(asker: Asker, form: Form, shrunk: Shrunk, rounds: int, first: int = 
     return sum(fails), rounds
 
 
-def asked(asker: Asker, form: Form, rounds: int, first: int = 0) -> tuple[tuple[Trial, ...], ...]:
+def asked(asker: Asking, form: Form, rounds: int, first: int = 0) -> tuple[tuple[Trial, ...], ...]:
     """Return the trials of each case of a form, asked for so many rounds."""
     change = change_of(form)
     asks = [Ask(case=case, change=change, repeats=rounds, first=first) for case in form.cases]
@@ -165,14 +214,21 @@ def size_of(form: Form) -> Size:
     return Size(conversations=conversations, messages=messages, characters=characters, in_flight=in_flight)
 
 
-def _text(before: Form, shrunk: Shrunk) -> str:
+def _text(before: Form, shrunk: Shrunk, interval: Interval | None) -> str:
     was, now = size_of(before), size_of(shrunk.form)
-    rates = f"{shrunk.first_failed} of {shrunk.first_rounds} before, {shrunk.failed} of {shrunk.rounds} now"
+    rates = f"failed in {shrunk.first_failed} of {shrunk.first_rounds} before"
+    if interval is not None and shrunk.form != before:
+        rates += (
+            f", and asked afresh in {shrunk.fresh_failed} of {shrunk.fresh_rounds} now"
+            f" (95 %: {interval.low:.0%} to {interval.high:.0%})"
+        )
+    if shrunk.given_up:
+        rates += f"; {shrunk.given_up} smaller that had seemed to fail did not when asked afresh"
     shape = (
         f"{was.conversations} → {now.conversations} conversations, {was.messages} → {now.messages} messages,"
         f" {was.characters:,} → {now.characters:,} characters, {was.in_flight} → {now.in_flight} in flight"
     )
-    return f"{shape}; fails in {rates}; {shrunk.why_ended}"
+    return f"{shape}; {rates}; {shrunk.why_ended}"
 
 
 def _written(folder: Path, number: int, case: Case) -> str:

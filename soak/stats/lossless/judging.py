@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
+from msgspec.structs import replace
 
 from soak.facts import (
     EvidenceCurve,
@@ -24,7 +25,7 @@ from soak.stats.lossless.scores import Scores
 from soak.stats.lossless.strata import shift_bound
 from soak.stats.lossless.suspects import worst_tokens
 from soak.stats.lossless.testing import bounded, contrast_test, evidence_of, tests_of
-from soak.stats.lossless.wording import CAVEATS, blind_spots, sentence_of
+from soak.stats.lossless.wording import blind_spots, caveats, sentence_of
 
 _POINTS = 240
 _LOG10 = math.log(10)
@@ -49,8 +50,9 @@ def judge(
     plain = None if control is None else read_arm(card, control, bars)
     noise = None if plain is None else measured_noise(plain, bars)
     arm = read_arm(card, outputs, bars, noise)
+    controlled = plain is not None and plain.scores is not None
     if arm.scores is None:
-        return _nothing(card, arm, bars)
+        return _nothing(card, arm, bars, caveats(controlled=controlled))
     rates = Rates(bars.outside_rate, bars.impossible_rate) if noise is None else noise.rates
     logs = evidence_of(arm.scores, rates, bars)
     tests = tests_of(arm.scores, logs, rates, bars)
@@ -58,7 +60,8 @@ def judge(
         names = ([output.key.episode for output in arm.outputs], [output.key.episode for output in plain.outputs])
         tests.append(contrast_test(contrast(arm.scores, plain.scores, names, bars), bars))
     deciding = [test for test in tests if test.anytime or not peeking]
-    return _result(card, arm, arm.scores, (tests, deciding), logs, rates, bars)
+    found = _result(card, arm, arm.scores, (tests, deciding), logs, rates, bars)
+    return replace(found, caveats=(*caveats(controlled=controlled), *found.caveats))
 
 
 def verdict_of(scores: Scores, deciding: list[LosslessTest], bars: Bars) -> LosslessVerdict:
@@ -102,7 +105,7 @@ def _result(
         onset=_onset(arm, scores, {test.name for test in alarms}, rates),
         worst=worst,
         false_alarm=bounded(sum(test.alpha for test in deciding if test.value is not None)),
-        caveats=(*CAVEATS, *blind_spots(scores, max(output.width for output in arm.outputs))),
+        caveats=blind_spots(scores, max(output.width for output in arm.outputs)),
         synthetic=card.synthetic,
     )
 
@@ -131,7 +134,7 @@ def _curve(logs: dict[str, np.ndarray], bars: Bars) -> EvidenceCurve:
     )
 
 
-def _nothing(card: RescoringCard, arm: Arm, bars: Bars) -> LosslessResult:
+def _nothing(card: RescoringCard, arm: Arm, bars: Bars, said: tuple[str, ...]) -> LosslessResult:
     reasons = "; ".join(f"{left.tokens:,} tokens: {left.reason}" for left in arm.left_out) or "there are none"
     return LosslessResult(
         result="not enough tokens",
@@ -147,6 +150,6 @@ def _nothing(card: RescoringCard, arm: Arm, bars: Bars) -> LosslessResult:
         onset=None,
         worst=(),
         false_alarm=0.0,
-        caveats=CAVEATS,
+        caveats=said,
         synthetic=card.synthetic,
     )

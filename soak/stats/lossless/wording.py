@@ -4,12 +4,19 @@ from soak.facts import LosslessBounds, LosslessTest, LosslessToken, LosslessVerd
 from soak.stats.lossless.bars import Bars
 from soak.stats.lossless.scores import Scores
 
-CAVEATS = (
+_CAVEATS = (
     "the test bounds a deviation, it does not certify that there is none",
     "one-hot drafts (n-gram, greedy) accepted unchecked at 1 % cannot be seen with 100,000 tokens: they are plausible",
-    "scoring is prefill, generating is decoding: without a control of the same engine the tolerances are assumptions",
+)
+_NO_CONTROL = (
+    "scoring is prefill, generating is decoding: without a control of the same engine the tolerances are assumptions"
 )
 _WORTH_SAYING = 0.05
+
+
+def caveats(*, controlled: bool) -> tuple[str, ...]:
+    """Return what no result shows; `controlled`: the noise between decoding and scoring was measured by a control."""
+    return _CAVEATS if controlled else (*_CAVEATS, _NO_CONTROL)
 
 
 def sentence_of(

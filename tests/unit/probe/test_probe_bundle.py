@@ -8,10 +8,26 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 import soak.probe
-from soak.facts import Case, Change, Judgement, Message, Observation, ToolCall, Trial, TurnClass, TurnKey
-from soak.probe import Form, promise_of
+from soak.facts import (
+    ArmCard,
+    Build,
+    Capabilities,
+    CardEntry,
+    Case,
+    Change,
+    EnvironmentCard,
+    Judgement,
+    Message,
+    Observation,
+    ToolCall,
+    Trial,
+    TurnClass,
+    TurnKey,
+)
+from soak.probe import Form, bundle_files, promise_of
 from soak.stats import prediction
 
 SCRIPT = Path(soak.probe.__file__).parent / "bundle" / "reproduce.py"
@@ -61,6 +77,54 @@ def test_an_answer_with_calls_is_no_early_stop() -> None:
     answers = [trial("early_stop"), trial("early_stop", repeat=1), trial("ok", "", call, repeat=2)]
     promise = promise_of(FORM, [answers], "early_stop", repeats=3, soak_version="1")
     assert (promise.script_failed, promise.checker_agrees) == (2, 3)
+
+
+def test_the_checker_is_not_praised_for_answers_it_learned_from() -> None:
+    """Early stops whose texts never come twice are known to the script only because it saw them: none counts."""
+    early = [
+        trial("early_stop", f"I stop after {number} of the files that I read.", repeat=number) for number in range(9)
+    ]
+    fine = [trial("ok", "Done.", repeat=10 + number) for number in range(10)]
+    promise = promise_of(FORM, [early + fine], "early_stop", repeats=20, soak_version="1")
+    assert len(promise.early_texts) == 9
+    assert (promise.script_failed, promise.checker_agrees, promise.checked) == (0, 10, 19)
+    again = [trial("early_stop", "I stop.", repeat=number) for number in range(9)]
+    promise = promise_of(FORM, [again + fine], "early_stop", repeats=20, soak_version="1")
+    assert (promise.script_failed, promise.checker_agrees) == (9, 19)
+
+
+HOSTILE = [
+    "x | y | z", "\\| a", "a\\", "`` ` <script>alert(1)</script>", "[a](http://evil.example)", "![a](http://e.example)",
+    "http://evil.example www.evil.example a@evil.example", "\n# heading\n", "\r\n\r\n---\n", "<!-- --> <b>",
+    "\u202e\x00\x1b[31m",
+    "&lt;b&gt;", "", "``|``", "\n| a | b |\n", "    code", "~~~", "$x$", "\u2028# h", "|" * 3000,
+]  # fmt: skip
+
+
+def shape(files: dict[str, bytes]) -> list[str]:
+    """Return what the README is made of, without its words."""
+    tokens = MarkdownIt("commonmark").enable("table").parse(files["README.md"].decode())
+    return [part.type for token in tokens for part in (token, *(token.children or ())) if part.type != "softbreak"]
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_a_readme_quotes_what_comes_from_outside(text: str) -> None:
+    """Whatever a server or build calls itself, the page has the headings, tables and links it has anyway: none more."""
+
+    def files(told: str) -> dict[str, bytes]:
+        entries = {name: CardEntry(value=told, source="given") for name in ("engine", told or "empty")}
+        card = ArmCard(
+            name="a",
+            build=Build(engine=told, version=told, model=told, target="t"),
+            given_target="t",
+            environment=EnvironmentCard(entries=entries),
+        )
+        answers = [trial("garbage_loop", repeat=number) for number in range(4)]
+        return bundle_files(FORM, [answers], "garbage_loop", card, Capabilities(model="m"), repeats=2, soak_version="1")
+
+    assert shape(files(text)) == shape(files("plain"))
+    assert "\x1b" not in files(text)["README.md"].decode()
+    assert json.loads(files(text)["environment.json"])["arm"]["build"]["model"] == text
 
 
 @pytest.mark.parametrize(

@@ -151,6 +151,20 @@ def test_results() -> None:
     assert found(cold, cold, cold=cold) == "nothing found"
 
 
+def test_beginnings_of_one_conversation_bound_nothing_like_many() -> None:
+    """However many probes of one conversation find nothing, they are one draw: the bound is that of one."""
+    cold = answer(SURE, TIE)
+    colds = [[trial(cold), trial(cold)]]
+    results = [
+        cache_found(CASE, [probe_of("salted", CASE, cold, cold, 0.25)] * probes, colds, confirmed=False, requests=3)
+        for probes in (1, 300)
+    ]
+    assert [result.bound for result in results] == [pytest.approx(0.95)] * 2
+    assert [result.conversations for result in results] == [1, 1]
+    assert "300 probes of one conversation" in results[1].text
+    assert "of other conversations less than 95% fail so" in results[1].text
+
+
 def test_noise_that_hides_every_fault_decides_nothing() -> None:
     """Where cold answers lie so far apart that no mass reaches the bar, nothing is said to be found or not found."""
     one, other = answer({"a": 0.9, "b": 0.1}), answer({"b": 0.9, "a": 0.1})

@@ -1,11 +1,12 @@
 """Making a failure smaller: valid conversations, and the smallest one found."""
 
+import math
 import random
 
 import pytest
 
 from soak.facts import Case, Message, ToolCall
-from soak.probe import STEP_ROUNDS, Form, groups_of, rate_test_for, smaller
+from soak.probe import STEP_ROUNDS, Form, confirms, groups_of, rate_test_for, smaller
 
 
 def talk(exchanges: int) -> Case:
@@ -94,3 +95,19 @@ def test_a_rare_failure_is_not_shrunk() -> None:
     test = rate_test_for(10, 20)
     assert test is not None
     assert test.bad == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("rounds", [5, 20, 60])
+@pytest.mark.parametrize("share", [0.2, 0.5, 1.0])
+def test_confirming_errs_in_five_of_a_hundred_over_all_forms_tried(rounds: int, share: float) -> None:
+    """However many forms are tried afresh, one that should not be kept is confirmed with a chance of at most 5 %."""
+    test = rate_test_for(round(share * 20), 20)
+    assert test is not None
+    law = [math.comb(rounds, n) * test.good**n * (1 - test.good) ** (rounds - n) for n in range(rounds + 1)]
+    wrong = [
+        sum(law[failed] for failed in range(rounds + 1) if confirms(test, failed, rounds, given_up))
+        for given_up in range(12)
+    ]
+    assert sum(wrong) <= 0.05
+    assert wrong == sorted(wrong, reverse=True)
+    assert confirms(test, rounds, rounds, 0)

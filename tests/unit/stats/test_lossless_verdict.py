@@ -5,6 +5,7 @@ import subprocess
 import sys
 from dataclasses import replace as changed
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -211,6 +212,18 @@ def test_a_control_takes_away_what_both_share() -> None:
     )
     assert "against a control" not in alarms(same) and same.result == "no deviation found"
     assert "against a control" in alarms(hot)
+
+
+def test_what_a_control_shows_is_not_said_to_be_assumed() -> None:
+    """That the tolerances are assumptions is said without a control, and not beside one that was scored."""
+    outputs = outputs_of(ISSUE, 22, outputs=3)
+
+    def assumed(control: Any) -> bool:
+        return any("without a control" in text for text in judge(CARD, outputs, control=control).caveats)
+
+    assert assumed(None)
+    assert assumed([])
+    assert not assumed(list(outputs_of(ISSUE, 23, outputs=3)))
 
 
 def test_too_few_conversations_cannot_contradict_a_control() -> None:
