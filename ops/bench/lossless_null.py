@@ -2,6 +2,7 @@
 How often does the losslessness test alarm on a healthy engine? From real tokens, kept with their scores.
 
     python -m ops.bench.lossless_null FILE… [--runs 200] [--tokens 3000 10000] [--out RESULT.json]
+    python -m ops.bench.lossless_null --page check|write      its table in soak/stats/lossless/README.md
 
 FILE is a file of scores of a healthy build (`ops.bench.collect_tokens`, or `soak probe --lossless`); several of one
 pair are taken together. For each sampling law in it runs are drawn: whole conversations, with replacement, until a run
@@ -20,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from ops.bench.lossless import page, table
 from soak.facts import RescoredOutput, RescoringCard, SamplingLaw
 from soak.facts.rescoring import from_lines
 from soak.stats import clopper_pearson
@@ -29,6 +31,7 @@ from soak.stats.lossless.judging import verdict_of
 from soak.stats.lossless.scores import Scores
 from soak.stats.lossless.testing import evidence_of, tests_of
 
+RESULT = Path(__file__).parent / "results" / "lossless_null.json"
 BARS = Bars()
 RATES = Rates(BARS.outside_rate, BARS.impossible_rate)
 
@@ -121,14 +124,39 @@ def figures(paths: Sequence[Path], lengths: Sequence[int], runs: int) -> Iterato
         }
 
 
+def lines(rows: Sequence[dict[str, Any]]) -> str:
+    """Return the table of the page: a line for each law and length of run."""
+    head = ["sampling", "fresh tokens", "conversations", "tokens of a run", "runs that deviate", "95 %", "mean shift"]
+    body = [
+        [
+            row["sampling"],
+            f"{row['tokens']:,}",
+            f"{row['conversations']:,}",
+            f"{run['tokens']:,}",
+            f"{run['alarmed']} of {run['runs']}",
+            f"{run['low']:.1%} to {run['high']:.1%}",
+            f"{row['mean_shift']:+.4f}",
+        ]
+        for row in rows
+        for run in row["runs"]
+    ]
+    return table(head, body)
+
+
 def main() -> None:
-    """Read the command line, measure, and print a line for each law and length."""
+    """Read the command line, measure, and print a line for each law and length; or write the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("files", type=Path, nargs="+", metavar="FILE")
+    parser.add_argument("files", type=Path, nargs="*", metavar="FILE")
     parser.add_argument("--runs", type=int, default=200)
     parser.add_argument("--tokens", type=int, nargs="+", default=[3000, 10_000])
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--page", choices=("check", "write"))
     args = parser.parse_args()
+    if bool(args.files) == bool(args.page):
+        parser.error("either files of scores or --page is wanted")
+    if args.page:
+        page("null", lines(json.loads(RESULT.read_text())), args.page, "python -m ops.bench.lossless_null")
+        return
     rows = []
     for row in figures(args.files, args.tokens, args.runs):
         rows.append(row)

@@ -97,6 +97,26 @@ def test_a_token_far_outside_the_nucleus_is_impossible_and_one_at_its_edge_is_no
     assert scores.impossible[4:].all()
 
 
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 1.5])
+@pytest.mark.parametrize("width", [2, 8, 64])
+def test_what_lies_behind_a_token_tells_where_the_list_ends_early(temperature: float, width: int) -> None:
+    """A short list finds tokens far behind it outside, and never one that has no more above it than noise allows."""
+    law = SamplingLaw(temperature=temperature, top_p=0.9)
+    logs = laws(40, np.random.default_rng(4))
+    weights = np.exp(logs / temperature)
+    shares = weights / weights.sum(axis=1, keepdims=True)
+    behind = 0
+    for token in range(VOCABULARY):
+        output = output_of(logs, np.full(len(logs), token), law, width=width)
+        tables = tables_of(output, VOCABULARY)
+        assert isinstance(tables, Tables)
+        scores = scores_of(output, tables, 0, VOCABULARY, BARS, 0.3)
+        above = np.where(logs > logs[:, [token]], shares, 0.0).sum(axis=1)
+        assert not scores.outside[above < 0.9].any()
+        behind += int(scores.outside[scores.rank >= width].sum())
+    assert behind > 0
+
+
 def test_a_token_outside_top_k_needs_a_gap() -> None:
     """A token below the fortieth is outside only if it is 1.5 nats below it: numbers near each other change places."""
     logs = np.log(np.array([*[0.02] * 40, 0.0199, 0.002, *[0.0001] * 100]))
