@@ -9,7 +9,8 @@ class ProbePlan(msgspec.Struct, frozen=True, kw_only=True):
     """
     What a probe will do at most: `requests` in all, of at most `output_tokens` tokens together, attempts after which
     nothing came and questions of what a server is not counted; `kept` of them are answered already. `servers` are the
-    states that are started or asked, in order; `untried` what cannot be tried, and why.
+    states that are started or asked, in order; `untried` what cannot be tried, and why. `known` is what is known of the
+    case before anything is asked, where that is enough: then nothing is sent.
     """
 
     schema: str = "soak.probe-plan/1"
@@ -20,6 +21,7 @@ class ProbePlan(msgspec.Struct, frozen=True, kw_only=True):
     kept: int = 0
     servers: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()
+    known: str = ""
 
 
 class Outcomes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

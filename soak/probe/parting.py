@@ -9,7 +9,7 @@ what is looked at is how far apart the two tokens lie where the answers first pa
 from collections.abc import Sequence
 
 from soak.facts import DivergenceFound, Parting, Trial
-from soak.probe.diagnosis import NEAR_TIE_NATS, WIDE_NATS
+from soak.probe.laws import NEAR_TIE_NATS, WIDE_NATS
 from soak.probe.nearness import apart
 from soak.probe.outcomes import answer_of
 

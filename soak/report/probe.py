@@ -20,7 +20,9 @@ from soak.report.table import terminal_table
 
 
 def terminal_probe_plan(plan: ProbePlan) -> str:
-    """Return what a probe will send at most, on which servers, and what it cannot try."""
+    """Return what a probe will send at most, on which servers, and what it cannot try; or why it sends nothing."""
+    if plan.known:
+        return f"probe {plan.probe} of {one_line(plan.case, 100)}: nothing is sent, it is {one_line(plan.known, 300)}"
     kept = f", {count(plan.kept)} of them answered already" if plan.kept else ""
     size = f"at most {count(plan.requests)} requests{kept}, {count(plan.output_tokens)} output tokens"
     lines = [f"probe {plan.probe} of {one_line(plan.case, 100)}: {size}"]
@@ -113,7 +115,8 @@ def terminal_diagnosis(found: Diagnosis, width: int = 100, colour: bool = False)
     """Return why a turn broke: its conditions, the model's own law, the verdict, and what would change it."""
     style = Style(colour)
     head = f"{one_line(found.case, width)}: {style.turn_class(found.failure)}"
-    lines = [head, *outcomes_table(found.outcomes), "", *(f"  {one_line(text, 300)}" for text in found.evidence)]
+    table = outcomes_table(found.outcomes) if found.outcomes else []
+    lines = [head, *table, "", *(f"  {one_line(text, 300)}" for text in found.evidence)]
     if found.places:
         lines.append("  " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in found.places.items()))
     lines += ["", f"{style.bold(found.cause.upper())}: {one_line(found.text, 600)}"]
