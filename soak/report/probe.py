@@ -126,7 +126,7 @@ def terminal_diagnosis(found: Diagnosis, width: int = 100, colour: bool = False)
 def terminal_divergence(found: DivergenceFound, width: int = 100, colour: bool = False) -> str:
     """Return where greedy answers of two servers part, case by case, and the sentence."""
     style = Style(colour)
-    header = ["case", "own answers", "compared", "parts at", "gaps (nats)", "near-tie"]
+    header = ["case", "own answers", "compared", "parts at", "tokens", "gaps (nats)", "near-tie"]
     rows = [_parting_row(one) for one in found.partings]
     servers = one_line(" and ".join(found.servers), width)
     result = style.mark(found.result) if found.result == "deviates" else style.bold(found.result)
@@ -136,6 +136,7 @@ def terminal_divergence(found: DivergenceFound, width: int = 100, colour: bool =
 def _parting_row(one: Parting) -> list[str]:
     gaps = ", ".join("?" if gap is None else f"{gap:.3f}" for gap in one.apart.gaps or ())
     at = "-" if one.apart.diverges_at is None else count(one.apart.diverges_at)
+    took = ", ".join(repr(one_line(token, 24)) for token in one.apart.took or ())
     near = "-" if one.near_tie is None else "yes" if one.near_tie else "NO"
     own = f"{one.own[0]}, {one.own[1]}"
-    return [one_line(one.case, 60), own, count(one.apart.compared), at, gaps or "-", near]
+    return [one_line(one.case, 60), own, count(one.apart.compared), at, took or "-", gaps or "-", near]

@@ -82,6 +82,7 @@ def test_the_moved_mass_is_the_total_variation() -> None:
     assert distance.first_mass == 0.0
     assert distance.diverges_at == 1
     assert distance.gaps == pytest.approx((math.log(0.51 / 0.49), math.log(4)))
+    assert distance.took == ("a", "b")
 
 
 def test_after_the_first_difference_nothing_is_compared() -> None:
