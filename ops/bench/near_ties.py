@@ -3,8 +3,8 @@ Turns whose greedy answer stops at a near-tie: the end and another token lie alm
 
     python -m ops.bench.near_ties --into FOLDER [--target local] [--most 240] [--wanted 1] [--below 0.05]
 
-Short pieces of the agent corpora are asked about greedily, so that answers are a sentence or two: most end, and the end
-is where ties are looked for. Where an answer ends by itself and the second likeliest
+Short pieces of the agent corpora are asked about greedily, so that answers are short and end without a full stop: what
+goes on behind the tie then shows that it was too early. Where an answer ends by itself and the second likeliest
 token lies less than `--below` nats behind the end, the question is asked twice more: with the end forbidden up to there
 (`min_tokens`), which gives the answer on the other side of the tie, and as it was with that answer as the recorded one.
 If it is judged an early stop, it is written to FOLDER as a turn file for `soak probe --turn-file`. Never more than
@@ -22,7 +22,7 @@ import msgspec
 from ops.bench.collect_tokens import ROOT, Steps, pieces
 from soak.app.probe.benches import Bench, ProbeOrder, open_benches
 from soak.app.sides import arm_spec
-from soak.facts import Case, Change, Message, Observation, Sampling, Trial, encode
+from soak.facts import Case, Change, Message, Observation, Sampling, Trial, TurnKey, encode
 from soak.probe import Ask, class_of
 
 QUESTIONS = ("List the names in it, separated by commas.", "Give it a title, without a full stop.")
@@ -79,7 +79,8 @@ def stopped(bench: Bench, case: Case, trial: Trial) -> Case | None:
     ((again,),) = bench.asker.ask(Ask(case=recorded, change=Change(same_seed=True)))
     if class_of(again) != "early_stop":
         return None
-    seen = msgspec.structs.replace(again.observation, logprobs=None)
+    key = TurnKey(episode=case.name, turn=0, pass_=0, arm="near-ties")
+    seen = msgspec.structs.replace(again.observation, key=key, logprobs=None, attempts=(), request_id=None)
     return msgspec.structs.replace(recorded, observation=seen, judgement=again.judgement)
 
 

@@ -44,6 +44,7 @@ def turn(folder: Path, words: str, name: str = "turn.json", **sampling: Any) -> 
         "schema": "soak.case/1",
         "name": name.removesuffix(".json"),
         "messages": [{"role": "user", "content": words}],
+        "tool_mode": "text",
         "seed": 5,
         "sampling": {"temperature": 1.0, "top_p": 0.95, "max_tokens": 160} | sampling,
         "judgement": {"class": "garbage_loop", "reason": "reported"},
