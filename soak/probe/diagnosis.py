@@ -191,6 +191,9 @@ def _engine_cleared(seen: Seen) -> _Found:
         text += f"; {_falls(seen, COOL)} (p = {p:.2g}: {_P}): an unlucky draw of a law that is the model's own"
         return "sampling", text, ["a lower temperature or top_p on the same build", both, *_needs(seen)]
     cool = f", at {COOL} in {_share(seen, COOL)}" if answers(seen, COOL) else ""
+    if cool and not still(seen, COOL):
+        told = "no part of the engine is needed; an unlucky draw or the model's own way, these repeats do not tell"
+        return "undecided", f"{text}{cool}: {told}", [both, *_needs(seen)]
     return "model", f"{text}{cool}: the model's own", [both, *_needs(seen)]
 
 
