@@ -17,6 +17,7 @@ from rigs.cli import TESTS, Command, environment
 from rigs.planting import PLANTED, planted_engine, planted_file
 
 from soak.launch import LOCAL, prepare
+from soak.store import RunFolder
 
 pytestmark = [
     pytest.mark.engine,
@@ -63,6 +64,13 @@ def probed(begin: Begin, *args: object) -> dict[str, Any]:
     return found
 
 
+def shortest(path: Path, class_: str) -> str:
+    """Return the key of the shortest answer of a class in a run."""
+    with RunFolder.open(path).history() as history:
+        records = [one for one in history.final().values() if one.judgement and one.judgement.class_ == class_]
+    return str(min(records, key=lambda one: one.observation.output_tokens if one.observation else 0).key)
+
+
 def rates(found: dict[str, Any]) -> dict[str, float]:
     """Return the share of loops in each condition, by server and change."""
     return {
@@ -86,9 +94,7 @@ def test_an_end_on_a_wide_gap_is_the_engines(begin: Begin, tmp_path: Path) -> No
     command = begin("run", "--scenario", "smoke", "--target", target, "--turns", 6, "--run", "r",
                     "--set", "sampling.temperature=0", "--set", "sampling.max_tokens=64")  # fmt: skip
     command.wait(1200)
-    listed = begin("show", "r").wait().out
-    key = next(word for line in listed.splitlines() if "early_stop" in line for word in line.split() if ":0:" in word)
-    found = probed(begin, "r", key, "--repeats", 4)
+    found = probed(begin, "r", shortest(tmp_path / "r", "early_stop"), "--repeats", 4)
     assert (found["failure"], found["cause"]) == ("early_stop", "engine: speculation"), found["text"]
     last = found["laws"][-1]
     assert last["best_logprob"] - last.get("logprob", last["floor"]) >= 2
