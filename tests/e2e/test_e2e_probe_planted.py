@@ -28,6 +28,8 @@ pytestmark = [
 
 NEAR_TIE = TESTS / "fixtures" / "near_tie.json"
 """A turn whose greedy answer the small model ends at a near-tie; found by `python -m ops.bench.near_ties`."""
+OWN_LOOP = TESTS / "fixtures" / "own_loop.json"
+"""A turn whose greedy answer is a loop of the small model's own, met in the same search."""
 ENDS_S = 3000
 Begin = Callable[..., Command]
 
@@ -36,7 +38,6 @@ NOTES = " ".join(
     for day in range(1, 13)
 )
 STORY = f"{NOTES}\n\nWrite a short story about the person who took these readings."
-ROWS = "Count with me, and never stop: " + "1 2 3 4 " * 30
 
 
 def turn(folder: Path, words: str, name: str = "turn.json", **sampling: Any) -> str:
@@ -117,17 +118,16 @@ def test_a_loop_planted_in_cache_hits(begin: Begin, tmp_path: Path) -> None:
     assert rates(found)["no speculation; as asked"] >= 0.4
 
 
-def test_a_loop_of_the_models_own(begin: Begin, tmp_path: Path) -> None:
-    """The small model goes on with rows of numbers by itself, and no part of the engine is blamed for it."""
-    words = turn(tmp_path, ROWS, temperature=0.7)
-    found = probed(begin, "--turn-file", words, "--target", "local", "--repeats", 6)
-    assert found["cause"] == "model", found["text"]
-    assert rates(found)["no speculation; salted"] >= 0.3
+def test_a_loop_of_the_models_own(begin: Begin) -> None:
+    """With nothing planted a loop that the small model falls into by itself is its own, on every server alike."""
+    found = probed(begin, "--turn-file", OWN_LOOP, "--target", "local", "--repeats", 4)
+    assert (found["failure"], found["cause"]) == ("garbage_loop", "model"), found["text"]
+    assert rates(found)["no speculation; salted"] == 1
 
 
 def test_where_greedy_answers_part(begin: Begin, tmp_path: Path) -> None:
     """Each server is held against itself first; a healthy build parts at near-ties, wrong tokens at wide gaps."""
-    turns = ("--turn-file", turn(tmp_path, STORY), "--turn-file", turn(tmp_path, ROWS, "rows.json"))
+    turns = ("--turn-file", turn(tmp_path, STORY, max_tokens=64), "--turn-file", NEAR_TIE)
     healthy = probed(begin, *turns, "--diverge", "--target", "local", "--into", "healthy")
     assert healthy["result"] != "deviates", healthy["text"]
     assert all(min(one["own"]) >= 1 and one["apart"]["compared"] > 0 for one in healthy["partings"])
