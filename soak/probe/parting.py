@@ -6,9 +6,10 @@ order, and where two tokens lie closer than the rounding the choice turns. So ex
 what is looked at is how far apart the two tokens lie where the answers first part.
 """
 
+import math
 from collections.abc import Sequence
 
-from soak.facts import DivergenceFound, Parting, Trial
+from soak.facts import Apart, DivergenceFound, Observation, Parting, Trial
 from soak.probe.laws import NEAR_TIE_NATS, WIDE_NATS
 from soak.probe.nearness import apart
 from soak.probe.outcomes import answer_of
@@ -25,16 +26,30 @@ def parting_of(name: str, first: Sequence[Trial], second: Sequence[Trial]) -> Pa
         own=(len(answers[0]), len(answers[1])),
         shared=bool(answers[0] & answers[1]),
         apart=distance,
-        near_tie=_near(distance.gaps),
+        near_tie=_near(distance, (first[0].observation, second[0].observation)),
     )
 
 
-def _near(gaps: tuple[float | None, float | None] | None) -> bool | None:
-    """Whether two tokens lie no farther apart than rounding goes, on both servers; None: between, or not known."""
-    known = [gap for gap in gaps or () if gap is not None]
-    if known and max(known) > WIDE_NATS:
+def _near(distance: Apart, answers: Sequence[Observation]) -> bool | None:
+    """
+    Whether two tokens lie no farther apart than rounding goes, on both servers; None: between, or not known.
+
+    A token that lies far behind the other in its own server's list is as wrong as one that the other server puts far
+    behind, and one that a list leaves out lies at least behind all that it names.
+    """
+    gaps, at = distance.gaps or (), distance.diverges_at or 0
+    known = [abs(gap) for gap in gaps if gap is not None]
+    least = [_reach(answer, at) for gap, answer in zip(gaps, answers, strict=False) if gap is None]
+    if max([*known, *least], default=0.0) > WIDE_NATS:
         return False
     return True if len(known) == 2 and max(known) <= NEAR_TIE_NATS else None
+
+
+def _reach(answer: Observation, at: int) -> float:
+    """Return how far a server's token lies above the last one that its list names."""
+    taken = (answer.logprobs or ())[at]
+    listed = [share for _, share in taken.top if math.isfinite(share)]
+    return taken.logprob - min(listed) if listed and math.isfinite(taken.logprob) else 0.0
 
 
 def divergence_found(servers: tuple[str, str], partings: Sequence[Parting], requests: int) -> DivergenceFound:
@@ -70,8 +85,9 @@ def _text(
     share = f"{len(near)} of them at a near-tie (at most {NEAR_TIE_NATS} nats apart on both)"
     if result == "deviates":
         first = min(wide, key=lambda one: one.apart.diverges_at or 0)
-        gaps = " and ".join("?" if gap is None else f"{gap:.2f}" for gap in first.apart.gaps or ())
-        place = f"{first.case}, token {first.apart.diverges_at}: {gaps} nats ahead"
+        gaps = " and ".join("beyond its list" if gap is None else f"{gap:.2f}" for gap in first.apart.gaps or ())
+        took = " and ".join(repr(token[:24]) for token in first.apart.took or ())
+        place = f"{first.case}, token {first.apart.diverges_at}, {took}: {gaps} nats ahead of the other's"
         return f"{head}, {share}; {len(wide)} farther apart than rounding goes, the first at {place}"
     if result == "near-ties only":
         return f"{head}, {share}; exact match is out of scope by design: rounding decides a near-tie"

@@ -248,12 +248,24 @@ def test_a_greedy_change_wins_over_extra_body() -> None:
         (({"a": 0.51, "b": 0.49}, {"b": 0.51, "a": 0.49}), True),
         (({"a": 0.51, "b": 0.49}, {"b": 0.9, "a": 0.1}), False),
         (({"a": 0.62, "b": 0.38}, {"b": 0.62, "a": 0.38}), None),
-        (({"a": 0.51, "b": 0.49}, {"b": 0.9, "c": 0.1}), None),
+        (({"a": 0.51, "b": 0.49}, {"b": 0.9, "c": 0.1}), False),
+        (({"a": 0.51, "b": 0.49}, {"b": 0.55, "c": 0.45}), None),
     ],
 )
 def test_a_parting_is_near_only_on_both_servers(laws: tuple[dict[str, float], ...], near: bool | None) -> None:
-    """Near: both put their own token close ahead; far: one puts it beyond rounding; between or unnamed: not told."""
+    """Near: both put their own token close ahead; far: one beyond rounding or its list; else: not told."""
     assert parting_of("talk", [trial(answer(laws[0]))], [trial(answer(laws[1]))]).near_tie is near
+
+
+def test_a_greedy_token_far_behind_is_no_near_tie() -> None:
+    """A server that took a token far behind another in its own list is as wrong as one that puts it far ahead."""
+    wrong = answer({"z": 0.9, "b": 0.1})
+    taken = Logprob(token="z", logprob=-9.0, top=(("a", -0.1), ("b", -3.0)))
+    wrong = msgspec.structs.replace(wrong, logprobs=(taken,))
+    right = answer({"a": 0.5, "b": 0.5})
+    parted = parting_of("talk", [trial(wrong)], [trial(right)])
+    assert parted.near_tie is False
+    assert parted.apart.took == ("z", "a")
 
 
 def test_a_smaller_case_forgets_what_the_whole_was_answered() -> None:
