@@ -25,6 +25,7 @@ from soak.probe import (
     body_of,
     branch,
     cache_found,
+    divergence_found,
     floor_of,
     parting_of,
     prefixes_of,
@@ -266,6 +267,18 @@ def test_a_greedy_token_far_behind_is_no_near_tie() -> None:
     parted = parting_of("talk", [trial(wrong)], [trial(right)])
     assert parted.near_tie is False
     assert parted.apart.took == ("z", "a")
+
+
+def test_a_server_that_is_wrong_now_and_then_is_not_excused() -> None:
+    """One answer as the other server gives it excuses no other that parts from it, or from its own, at a wide gap."""
+    right, wrong = answer({"a": 0.9, "b": 0.1}), answer({"b": 0.9, "c": 0.1})
+    between = parting_of("talk", [trial(right), trial(wrong)], [trial(right)])
+    assert (between.shared, between.near_tie, between.between) == (True, False, "both")
+    assert divergence_found(("a", "b"), [between], 3).result == "deviates"
+    tie, other = {"a": 0.51, "b": 0.49}, {"b": 0.51, "a": 0.49}
+    firsts = [trial(answer(tie, {"c": 0.9, "d": 0.1})), trial(answer(tie, {"e": 0.9, "f": 0.1}))]
+    own = parting_of("talk", firsts, [trial(answer(other))])
+    assert (own.shared, own.near_tie, own.between, own.apart.diverges_at) == (False, False, "first", 1)
 
 
 def test_a_smaller_case_forgets_what_the_whole_was_answered() -> None:
