@@ -1,5 +1,7 @@
 """Where greedy answers of two servers part, and whether that means anything."""
 
+from typing import Literal
+
 import msgspec
 
 from soak.facts.nearness import Apart
@@ -10,9 +12,9 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     One case asked greedily several times on each of two servers.
 
     `own` are the different answers each server gave by itself (1: it is repeatable). `shared`: an answer of the second
-    is among those of the first. `apart` compares their first answers; `near_tie`: where they part, each server puts its
-    own token no farther ahead than rounding usually goes; False: farther than it ever does (None: they do not part, it
-    lies between, or the lists do not say).
+    is among those of the first. `apart` compares the first answers; `near_tie`: where they part, the two tokens lie
+    no farther apart than rounding usually goes on each server; False: farther than it ever does on one, whichever is
+    ahead (None: they do not part, it lies between, or the lists do not say).
     """
 
     case: str
@@ -20,6 +22,7 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     shared: bool
     apart: Apart
     near_tie: bool | None = None
+    between: Literal["both", "first", "second"] = "both"
 
 
 class DivergenceFound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -94,7 +94,7 @@ class GridSide(msgspec.Struct, frozen=True, kw_only=True):
 
 class GridQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """
-    One factor, or two together, asked about: where failures gather most clearly, and the chance of that by luck.
+    One factor, or two together, asked about: where failures gather most clearly, and how likely luck does as much.
 
     `sides`: the cells that meet the condition, then the others (for two factors split by how many of them they meet).
     `p_adjusted` is `p_value` corrected for all the questions asked.
@@ -111,9 +111,9 @@ class GridFound(msgspec.Struct, frozen=True, kw_only=True):
     """
     What a grid found: `soak.grid/1`. `fails` is the class asked about.
 
-    outcome: found (`factors` and `name` say what failures go with, `p_adjusted` the chance that this is luck), nothing
-    (no failure in any cell; `upper95` bounds the rate), or undecided (`repeats_needed` in each cell would show it, if
-    the rates are those seen; None: they do not differ).
+    outcome: found (`factors` and `name` say what failures go with, `p_adjusted` the chance that luck alone does as
+    much), nothing (no failure in any cell; `upper95` bounds the rate), or undecided (`repeats_needed` in each cell
+    would show it, if the rates are those seen; None: they do not differ).
     """
 
     schema: str = "soak.grid/1"

@@ -11,7 +11,8 @@ class ProbePlan(msgspec.Struct, frozen=True, kw_only=True):
     answered already. An attempt that is repeated after a refusal is sent, and counted, only where the limit given with
     `--max-requests` leaves room beyond these. `servers` are the states that are started or asked, in order; each is
     asked besides what it is (models, version, metrics, at most five answers of one token), and how a prompt is
-    tokenised, which is not counted. `untried`: what cannot be tried, and why.
+    tokenised, which is not counted. `untried`: what cannot be tried, and why. `known` is what is known of the case
+    before anything is asked, where that is enough: then nothing is sent.
     """
 
     schema: str = "soak.probe-plan/1"
@@ -22,6 +23,7 @@ class ProbePlan(msgspec.Struct, frozen=True, kw_only=True):
     kept: int = 0
     servers: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()
+    known: str = ""
 
 
 class Outcomes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -21,24 +21,24 @@ from soak.probe.caching import (
     probing,
 )
 from soak.probe.cells import FIRST_REPEAT, Cell, cells_of
-from soak.probe.diagnosis import (
+from soak.probe.conditions import (
     ALONE,
     AS_ASKED,
+    COOL,
+    COOL_TEMPERATURE,
     GREEDY,
     NO_CACHE,
     NO_SPECULATION,
+    PLAIN_COLD,
     RESTARTED,
     SALTED,
     Seen,
-    diagnose,
-    identical_of,
-    impossible,
-    law_of,
-    onset_of,
-    places_of,
-    reshaped,
+    greedy,
+    restart_matters,
 )
+from soak.probe.diagnosis import diagnose, identical_of, of_client, onset_of, places_of
 from soak.probe.gridded import found_by_grid
+from soak.probe.laws import impossible, law_of, reshaped
 from soak.probe.nearness import apart
 from soak.probe.outcomes import answer_of, answered, outcomes_of, spoke
 from soak.probe.parting import divergence_found, parting_of
@@ -59,6 +59,8 @@ from soak.probe.shrinking import FRESH, STEP_ROUNDS, Form, confirms, groups_of, 
 __all__ = [
     "ALONE",
     "AS_ASKED",
+    "COOL",
+    "COOL_TEMPERATURE",
     "FIRST_REPEAT",
     "FRESH",
     "GREEDY",
@@ -66,6 +68,7 @@ __all__ = [
     "NO_CACHE",
     "NO_SPECULATION",
     "NUMBER_FORMATS",
+    "PLAIN_COLD",
     "REFEREE_QUESTIONS",
     "RESTARTED",
     "SALTED",
@@ -99,6 +102,7 @@ __all__ = [
     "divergence_found",
     "floor_of",
     "found_by_grid",
+    "greedy",
     "groups_of",
     "identical_of",
     "impossible",
@@ -106,6 +110,7 @@ __all__ = [
     "law_of",
     "law_of_body",
     "left_out",
+    "of_client",
     "onset_of",
     "outcomes_of",
     "output_of",
@@ -119,6 +124,7 @@ __all__ = [
     "rate_test_for",
     "rescored",
     "reshaped",
+    "restart_matters",
     "sampled_of",
     "seed_of",
     "smaller",

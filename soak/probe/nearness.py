@@ -34,6 +34,7 @@ def apart(one: Observation, other: Observation, limit: int = 64) -> Apart:
         logprob=_farthest(first[0], second[0]),
         diverges_at=diverges,
         gaps=None if diverges is None else (_gap(first, second, diverges), _gap(second, first, diverges)),
+        took=None if diverges is None else (first[diverges].token, second[diverges].token),
     )
 
 

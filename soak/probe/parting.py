@@ -6,10 +6,14 @@ order, and where two tokens lie closer than the rounding the choice turns. So ex
 what is looked at is how far apart the two tokens lie where the answers first part.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
+from typing import Literal
 
-from soak.facts import DivergenceFound, Parting, Trial
-from soak.probe.diagnosis import NEAR_TIE_NATS, WIDE_NATS
+from msgspec.structs import replace
+
+from soak.facts import Apart, DivergenceFound, Observation, Parting, Trial
+from soak.probe.laws import NEAR_TIE_NATS, WIDE_NATS
 from soak.probe.nearness import apart
 from soak.probe.outcomes import answer_of
 
@@ -17,29 +21,68 @@ LIMIT_TOKENS = 4096
 
 
 def parting_of(name: str, first: Sequence[Trial], second: Sequence[Trial]) -> Parting:
-    """Return what one case came to; each server must have answered at least once."""
-    answers = [{answer_of(trial.observation) for trial in trials} for trials in (first, second)]
+    """
+    Return what one case came to; each server must have answered at least once.
+
+    Where two answers part farther than rounding goes, those are what is told: an answer of the first server and what
+    the second gave that is most like it, or two answers of one server, which is then wrong by itself.
+    """
+    ours, theirs = _different(first), _different(second)
     distance = apart(first[0].observation, second[0].observation, LIMIT_TOKENS)
-    return Parting(
+    plain = Parting(
         case=name,
-        own=(len(answers[0]), len(answers[1])),
-        shared=bool(answers[0] & answers[1]),
+        own=(len(ours), len(theirs)),
+        shared=bool(ours.keys() & theirs.keys()),
         apart=distance,
-        near_tie=_near(distance.gaps),
+        near_tie=_near(distance, (first[0].observation, second[0].observation)),
     )
+    for between, one, other in _pairs(list(ours.values()), list(theirs.values())):
+        distance = apart(one, other, LIMIT_TOKENS)
+        if _near(distance, (one, other)) is False:
+            return replace(plain, apart=distance, near_tie=False, between=between)
+    return plain
 
 
-def _near(gaps: tuple[float | None, float | None] | None) -> bool | None:
-    """Whether two tokens lie no farther apart than rounding goes, on both servers; None: between, or not known."""
-    known = [gap for gap in gaps or () if gap is not None]
-    if known and max(known) > WIDE_NATS:
+def _different(trials: Sequence[Trial]) -> dict[tuple[object, ...], Observation]:
+    """Return each different answer once, the first given first."""
+    return {answer_of(trial.observation): trial.observation for trial in reversed(trials)}
+
+
+def _pairs(
+    ours: Sequence[Observation], theirs: Sequence[Observation]
+) -> Iterator[tuple[Literal["both", "first", "second"], Observation, Observation]]:
+    """Yield the answers to be held against each other, and whose they are."""
+    for one in ours:
+        yield "both", one, max(theirs, key=lambda other: apart(one, other, LIMIT_TOKENS).compared)
+    yield from (("first", ours[0], other) for other in ours[1:])
+    yield from (("second", theirs[0], other) for other in theirs[1:])
+
+
+def _near(distance: Apart, answers: Sequence[Observation]) -> bool | None:
+    """
+    Whether two tokens lie no farther apart than rounding goes, on both servers; None: between, or not known.
+
+    A token that lies far behind the other in its own server's list is as wrong as one that the other server puts far
+    behind, and one that a list leaves out lies at least behind all that it names.
+    """
+    gaps, at = distance.gaps or (), distance.diverges_at or 0
+    known = [abs(gap) for gap in gaps if gap is not None]
+    least = [_reach(answer, at) for gap, answer in zip(gaps, answers, strict=False) if gap is None]
+    if max([*known, *least], default=0.0) > WIDE_NATS:
         return False
     return True if len(known) == 2 and max(known) <= NEAR_TIE_NATS else None
 
 
+def _reach(answer: Observation, at: int) -> float:
+    """Return how far a server's token lies above the last one that its list names."""
+    taken = (answer.logprobs or ())[at]
+    listed = [share for _, share in taken.top if math.isfinite(share)]
+    return taken.logprob - min(listed) if listed and math.isfinite(taken.logprob) else 0.0
+
+
 def divergence_found(servers: tuple[str, str], partings: Sequence[Parting], requests: int) -> DivergenceFound:
     """Return what all cases come to; a case whose server does not repeat itself is told by its set of answers."""
-    parted = [one for one in partings if not one.shared and not one.apart.same_text]
+    parted = [one for one in partings if one.near_tie is False or not (one.shared or one.apart.same_text)]
     near = [one for one in parted if one.near_tie]
     wide = [one for one in parted if one.near_tie is False]
     result = "deviates" if wide else "undecided" if len(near) < len(parted) else "near-ties only" if near else "same"
@@ -69,10 +112,17 @@ def _text(
         return f"{head}: an answer of the one is always among those of the other"
     share = f"{len(near)} of them at a near-tie (at most {NEAR_TIE_NATS} nats apart on both)"
     if result == "deviates":
-        first = min(wide, key=lambda one: one.apart.diverges_at or 0)
-        gaps = " and ".join("?" if gap is None else f"{gap:.2f}" for gap in first.apart.gaps or ())
-        place = f"{first.case}, token {first.apart.diverges_at}: {gaps} nats ahead"
-        return f"{head}, {share}; {len(wide)} farther apart than rounding goes, the first at {place}"
+        return f"{head}, {share}; {len(wide)} farther apart than rounding goes, the first at {_place(wide)}"
     if result == "near-ties only":
         return f"{head}, {share}; exact match is out of scope by design: rounding decides a near-tie"
     return f"{head}, {share}; the others lie between that and {WIDE_NATS:g}, or tell no gap"
+
+
+def _place(wide: Sequence[Parting]) -> str:
+    """Return the earliest of the places where answers part farther than rounding goes."""
+    first = min(wide, key=lambda one: one.apart.diverges_at or 0)
+    gaps = " and ".join("beyond its list" if gap is None else f"{gap:.2f}" for gap in first.apart.gaps or ())
+    took = " and ".join(repr(token[:24]) for token in first.apart.took or ())
+    whose = {"both": "", "first": " between its own answers", "second": " between the second server's own answers"}
+    place = f"{first.case}{whose[first.between]}, token {first.apart.diverges_at}"
+    return f"{place}, {took}: {gaps} nats ahead of the other"

@@ -20,7 +20,9 @@ from soak.report.table import terminal_table
 
 
 def terminal_probe_plan(plan: ProbePlan) -> str:
-    """Return what a probe will send at most, on which servers, and what it cannot try."""
+    """Return what a probe will send at most, on which servers, and what it cannot try; or why it sends nothing."""
+    if plan.known:
+        return f"probe {plan.probe} of {one_line(plan.case, 100)}: nothing is sent, it is {one_line(plan.known, 300)}"
     kept = f", {count(plan.kept)} of them answered already" if plan.kept else ""
     size = f"at most {count(plan.requests)} requests{kept}, {count(plan.output_tokens)} output tokens"
     lines = [f"probe {plan.probe} of {one_line(plan.case, 100)}: {size}"]
@@ -114,7 +116,8 @@ def terminal_diagnosis(found: Diagnosis, width: int = 100, colour: bool = False)
     """Return why a turn broke: its conditions, the model's own law, the verdict, and what would change it."""
     style = Style(colour)
     head = f"{one_line(found.case, width)}: {style.turn_class(found.failure)}"
-    lines = [head, *outcomes_table(found.outcomes), "", *(f"  {one_line(text, 300)}" for text in found.evidence)]
+    table = outcomes_table(found.outcomes) if found.outcomes else []
+    lines = [head, *table, "", *(f"  {one_line(text, 300)}" for text in found.evidence)]
     if found.places:
         lines.append("  " + ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in found.places.items()))
     lines += ["", f"{style.bold(found.cause.upper())}: {one_line(found.text, 600)}"]
@@ -124,7 +127,7 @@ def terminal_diagnosis(found: Diagnosis, width: int = 100, colour: bool = False)
 def terminal_divergence(found: DivergenceFound, width: int = 100, colour: bool = False) -> str:
     """Return where greedy answers of two servers part, case by case, and the sentence."""
     style = Style(colour)
-    header = ["case", "own answers", "compared", "parts at", "gaps (nats)", "near-tie"]
+    header = ["case", "own answers", "compared", "parts at", "tokens", "gaps (nats)", "near-tie"]
     rows = [_parting_row(one) for one in found.partings]
     servers = one_line(" and ".join(found.servers), width)
     result = style.mark(found.result) if found.result == "deviates" else style.bold(found.result)
@@ -134,6 +137,7 @@ def terminal_divergence(found: DivergenceFound, width: int = 100, colour: bool =
 def _parting_row(one: Parting) -> list[str]:
     gaps = ", ".join("?" if gap is None else f"{gap:.3f}" for gap in one.apart.gaps or ())
     at = "-" if one.apart.diverges_at is None else count(one.apart.diverges_at)
+    took = ", ".join(repr(one_line(token, 24)) for token in one.apart.took or ())
     near = "-" if one.near_tie is None else "yes" if one.near_tie else "NO"
     own = f"{one.own[0]}, {one.own[1]}"
-    return [one_line(one.case, 60), own, count(one.apart.compared), at, gaps or "-", near]
+    return [one_line(one.case, 60), own, count(one.apart.compared), at, took or "-", gaps or "-", near]

@@ -105,7 +105,8 @@ def test_a_turn_that_broke_is_triaged_as_far_as_the_server_allows(soak: Soak, fa
     found = command.json
     assert found["failure"] == "garbage_loop"
     assert found["cause"] == "undecided"
-    assert [one["classes"] for one in found["outcomes"]] == [{"garbage_loop": 4}] * len(found["outcomes"])
+    assert all(one["classes"] == {"garbage_loop": one["asked"]} for one in found["outcomes"])
+    assert [one["asked"] for one in found["outcomes"]] == [4, 4, 4, 4, 3], "greedy repeats are one draw"
     assert len(found["outcomes"]) >= 3
     untried = " ".join(found["open"])
     assert "no speculation: not tried" in untried
@@ -122,6 +123,39 @@ def test_a_turn_that_is_ok_is_not_triaged(soak: Soak, fake: Fakes) -> None:
     assert command.code == 2
     assert "did not break" in command.error_lines()[0]
     assert server.truth_file.read_bytes() == before
+
+
+def test_a_turn_that_we_cut_short_is_known_beforehand(soak: Soak, fake: Fakes) -> None:
+    """With fewer tokens allowed than the recorded answer has it is our limit: the plan says so, nothing is sent."""
+    server = fake("--rates", "none")
+    short = ("--set", "sampling.max_tokens=5")
+    run = soak("run", "--scenario", "smoke", "--target", server.url, "--turns", "2", "--run", "run", *short)
+    assert run.code in (0, 1, 3), run.err
+    key = next(word for word in soak("show", "run").out.split() if word.endswith(":0:0:candidate"))
+    before = server.truth_file.read_bytes()
+    planned = soak("probe", "run", key, "--plan", "--json").json
+    assert (planned["requests"], planned["servers"], planned["untried"]) == (0, [], [])
+    assert planned["known"].startswith("client: max_tokens is 5, and the answer recorded here has at least ")
+    assert "nothing is sent" in soak("probe", "run", key, "--plan").out
+    found = soak("probe", "run", key, "--json")
+    assert (found.code, found.json["failure"], found.json["cause"]) == (0, "max_tokens", "client"), found.err
+    assert "CLIENT: max_tokens is 5" in soak("probe", "run", key).out
+    assert server.truth_file.read_bytes() == before
+
+
+def test_a_failure_without_which_speculation_goes_is_named(soak: Soak, fake: Fakes) -> None:
+    """Beside a second server without it, loops of the first are speculation's; the plan's number is not exceeded."""
+    server = fake("--rates", "loop=1")
+    plain = fake("--rates", "none", "--speculation", "off")
+    key = a_run(soak, server)
+    arguments = ("probe", "run", key, "--plain", plain.url, "--repeats", "6", "--into", "probe", "--json")
+    planned = soak(*arguments, "--plan").json
+    found = soak(*arguments)
+    assert (found.code, found.json["cause"]) == (0, "engine: speculation"), found.err
+    assert found.json["requests"] <= planned["requests"]
+    asked = [one for one in found.json["outcomes"] if one["server"] == "no speculation"]
+    assert [(one["asked"], "salted" in one["change"]) for one in asked] == [(6, False), (6, True)]
+    assert any("one look" in text for text in found.json["open"])
 
 
 def test_greedy_answers_of_two_servers_are_held_against_each_other(soak: Soak, fake: Fakes) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from soak.facts import NamedBuild
+from soak.facts import NamedBuild, encode
 from soak.launch import LOCAL, Report, prepare, spec_of, start
 from soak.scenario import load_build
 
@@ -78,6 +78,12 @@ def planted_build(environment: Mapping[str, str], name: str = "planted", **chang
     file = load_build(PLANTED / "planted.yaml").file
     variables = file.environment | {"PYTHONPATH": str(PLANTED)} | dict(environment)
     return NamedBuild(name=name, file=replace(file, environment=variables, **changes))
+
+
+def planted_file(folder: Path, text: str) -> str:
+    """Write the build with these faults planted in it from its start to `folder`; return the file's name there."""
+    (folder / "planted.yaml").write_bytes(encode(planted_build({"SOAK_PLANTED": text}).file))
+    return "planted.yaml"
 
 
 @contextmanager

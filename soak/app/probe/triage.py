@@ -1,9 +1,9 @@
 """
 `soak probe RUN TURN`: why this turn broke.
 
-The turn is asked again as it was and in conditions that each take one thing away; a trusted server (the same build
+The turn is asked again as it was and in conditions that each take something away; a trusted server (the same build
 without speculation) says what the model itself makes of the tokens at the onset of the failure. What that shows is
-decided in `soak.probe.diagnosis`.
+decided in `soak.probe.diagnosis`. A turn that we ourselves ended is not asked again: that is known beforehand.
 """
 
 import asyncio
@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from soak.app.probe.benches import WITHOUT_SPECULATION, Bench, Benches, ProbeOrder
+from soak.app.probe.benches import WITHOUT_SPECULATION, Bench, Benches, ProbeOrder, bench_name
+from soak.app.probe.kept import kept_of
 from soak.client import Desk, Row, prompt_ids, scores
 from soak.errors import EngineError, UsageError
 from soak.facts import (
@@ -31,9 +32,12 @@ from soak.facts import (
 from soak.probe import (
     ALONE,
     AS_ASKED,
+    COOL,
+    COOL_TEMPERATURE,
     GREEDY,
     NO_CACHE,
     NO_SPECULATION,
+    PLAIN_COLD,
     RESTARTED,
     SALTED,
     Ask,
@@ -41,15 +45,20 @@ from soak.probe import (
     body_of,
     class_of,
     diagnose,
+    greedy,
     identical_of,
     law_of,
+    of_client,
     onset_of,
     outcomes_of,
     places_of,
     reshaped,
+    restart_matters,
 )
 
 NO_CACHE_CHANGE = EngineChange(prefix_cache=False)
+GREEDY_REPEATS = 3
+"""Greedy repeats are one draw: more than these only show again that they are the same."""
 
 _AROUND = 8
 
@@ -76,56 +85,75 @@ class _Tried:
 
 
 def states_of(case: Case) -> tuple[State, ...]:
-    """Return the server states a triage goes through, the one as built first."""
-    as_asked = Change(in_flight=case.in_flight)
-    built = {AS_ASKED: as_asked, SALTED: Change(in_flight=case.in_flight, salted=True)}
-    if case.in_flight > 1:
-        built[ALONE] = Change()
-    if case.sampling.temperature != 0:
-        built[GREEDY] = Change(in_flight=case.in_flight, sampling={"temperature": 0.0})
+    """Return the server states a triage goes through, the one as built first and, last, the same one started anew."""
+    as_asked, cold = Change(in_flight=case.in_flight), Change(in_flight=case.in_flight, salted=True)
+    built = {AS_ASKED: as_asked, SALTED: cold, **({ALONE: Change()} if case.in_flight > 1 else {}), **_calmer(case)}
     return (
         State(engine=EngineChange(), conditions=built),
-        State(engine=WITHOUT_SPECULATION, conditions={NO_SPECULATION: as_asked}, scored=True),
+        State(engine=WITHOUT_SPECULATION, conditions={NO_SPECULATION: as_asked, PLAIN_COLD: cold}, scored=True),
         State(engine=NO_CACHE_CHANGE, conditions={NO_CACHE: as_asked}),
         State(engine=EngineChange(), conditions={RESTARTED: as_asked}, serving=2),
     )
 
 
+def _calmer(case: Case) -> dict[str, Change]:
+    """Return the conditions of lower temperature than was asked; a temperature that was not asked is taken for 1."""
+    temperature = case.extra_body.get("temperature", case.sampling.temperature)
+    if temperature == 0 or greedy(case.sampling):
+        return {}
+    lower = {GREEDY: Change(in_flight=case.in_flight, sampling={"temperature": 0.0})}
+    if isinstance(temperature, int | float) and temperature <= COOL_TEMPERATURE:
+        return lower
+    return {COOL: Change(in_flight=case.in_flight, sampling={"temperature": COOL_TEMPERATURE}), **lower}
+
+
 def plan_triage(case: Case, repeats: int, order: ProbeOrder) -> ProbePlan:
     """Return what a triage will send at most, and what it cannot try; raises `UsageError` for a turn that is ok."""
-    _failure(case)
-    states = [state for state in states_of(case) if _refusal(state, order) is None]
-    asked = sum(len(state.conditions) for state in states) * repeats
+    known = of_client(case, _failure(case))
+    states = [] if known else [state for state in states_of(case) if _refusal(state, order) is None]
+    asked = sum(_repeats(name, repeats) for state in states for name in state.conditions)
+    scoring = any(state.scored for state in states)
     return ProbePlan(
         probe="triage",
         case=case.name,
-        requests=asked + 1,
-        output_tokens=asked * case.sampling.max_tokens + 1,
-        servers=tuple(_named(state) for state in states),
-        untried=tuple(_untried(case, order)),
+        requests=asked + scoring,
+        output_tokens=asked * case.sampling.max_tokens + scoring,
+        kept=kept_of(order, _asks(states, case, repeats, order)),
+        servers=tuple(f"{_named(state)}{_if_needed(state)}" for state in states),
+        untried=() if known else tuple(_untried(case, order)),
+        known=f"client: {known}" if known else "",
     )
+
+
+def _asks(states: Sequence[State], case: Case, repeats: int, order: ProbeOrder) -> Iterator[tuple[str, Ask]]:
+    """Yield all that the states ask, each with the name of its bench."""
+    for state in states:
+        bench = bench_name(order.spec(state.engine), state.serving)
+        for name, change in state.conditions.items():
+            yield bench, Ask(case=case, change=change, repeats=_repeats(name, repeats))
+
+
+def _repeats(name: str, repeats: int) -> int:
+    return min(repeats, GREEDY_REPEATS) if name == GREEDY else repeats
+
+
+def _if_needed(state: State) -> str:
+    return " (only if the failure went away on another server that was started for this)" if state.serving > 1 else ""
 
 
 def probe_triage(case: Case, repeats: int, benches: Benches) -> Diagnosis:
     """
     Return why a turn broke; raises `UsageError` for a turn that did not.
 
-    A state that cannot be had, or a server that does not come, leaves its conditions untried: that is told.
+    A state that cannot be had, or a server that does not come, leaves its conditions untried: that is told. Where we
+    ended the turn ourselves, nothing is asked.
     """
     failure = _failure(case)
     tried = _Tried()
-    for state in states_of(case):
-        _try(state, case, repeats, failure, benches, tried)
-    seen = Seen(
-        case=case,
-        failure=failure,
-        conditions=tried.conditions,
-        laws=tried.laws,
-        untried=tried.untried,
-        identical=tried.identical,
-        salt_in_prompt=tried.salt_in_prompt,
-    )
-    cast = diagnose(seen)
+    for state in () if of_client(case, failure) else states_of(case):
+        if state.serving == 1 or _refusal(state, benches.order) or restart_matters(_seen(case, failure, tried)):
+            _try(state, case, repeats, failure, benches, tried)
+    cast = diagnose(_seen(case, failure, tried))
     return Diagnosis(
         case=case.name,
         failure=failure,
@@ -138,6 +166,18 @@ def probe_triage(case: Case, repeats: int, benches: Benches) -> Diagnosis:
         identical=tried.identical,
         places=tried.places,
         requests=benches.allowance.used,
+    )
+
+
+def _seen(case: Case, failure: TurnClass, tried: _Tried) -> Seen:
+    return Seen(
+        case=case,
+        failure=failure,
+        conditions=tried.conditions,
+        laws=tried.laws,
+        untried=tried.untried,
+        identical=tried.identical,
+        salt_in_prompt=tried.salt_in_prompt,
     )
 
 
@@ -177,7 +217,7 @@ def _refusal(state: State, order: ProbeOrder) -> str | None:
 
 def _ask(state: State, case: Case, repeats: int, failure: TurnClass, bench: Bench, tried: _Tried) -> None:
     for name, change in state.conditions.items():
-        (trials,) = bench.asker.ask(Ask(case=case, change=change, repeats=repeats))
+        (trials,) = bench.asker.ask(Ask(case=case, change=change, repeats=_repeats(name, repeats)))
         tried.conditions[name] = outcomes_of(trials, server=_named(state))
         if name == AS_ASKED:
             tried.identical = identical_of(trials)
@@ -185,8 +225,9 @@ def _ask(state: State, case: Case, repeats: int, failure: TurnClass, bench: Benc
             tried.places = places_of(
                 tried.failing[0] if tried.failing else None, bench.side.environment, bench.side.build
             )
-            tried.salt_in_prompt = bench.side.capabilities.engine != "vllm"
-        if name == SALTED and not tried.salt_in_prompt and (hits := _cached(trials)):
+        in_prompt = change.salted and bench.side.capabilities.engine != "vllm"
+        tried.salt_in_prompt |= in_prompt
+        if change.salted and not in_prompt and (hits := _cached(trials)):
             del tried.conditions[name]
             tried.untried[name] = f"the server takes no notice of the salt: {hits} tokens came from its cache"
 
@@ -234,9 +275,9 @@ def _laws(case: Case, failure: TurnClass, bench: Bench, tried: _Tried) -> tuple[
 
 
 def _around(tokens: int, failure: TurnClass, onset: int) -> range:
-    """Return the places to look at: the last token of a stop, else some tokens from just before the onset."""
+    """Return the places to look at: the last tokens before a stop and it, or some from just before the onset."""
     if failure == "early_stop":
-        return range(tokens - 1, tokens)
+        return range(max(0, tokens - _AROUND), tokens)
     return range(max(0, onset - _AROUND // 2), min(tokens, onset + _AROUND))
 
 

@@ -2,8 +2,9 @@
 
 import msgspec
 
-from soak.app.probe.triage import _cached, _failing
-from soak.facts import Case, Change, Judgement, Message, Observation, Trial, TurnKey, Usage
+from soak.app.probe.triage import _cached, _failing, states_of
+from soak.facts import Case, Change, Judgement, Message, Observation, Sampling, Trial, TurnKey, Usage
+from soak.probe import COOL, GREEDY
 
 FIRST = Observation(
     key=TurnKey(episode="talk", turn=0, pass_=0, arm="a"), started_at=0.0, ending="complete", max_tokens=9,
@@ -31,6 +32,18 @@ def test_tokens_go_with_the_prompt_that_they_answer() -> None:
     assert _failing(msgspec.structs.replace(CASE, observation=untold), [trial(anew)]) == (anew, AGAIN)
     assert _failing(msgspec.structs.replace(CASE, exact=False), []) == (untold, LOOP)
     assert _failing(msgspec.structs.replace(CASE, observation=None), []) is None
+
+
+def test_lower_temperatures_are_lower_than_what_was_asked() -> None:
+    """Nothing is asked at a temperature of 0.3 that was asked at that or less, and nothing greedily that was greedy."""
+
+    def calmer(sampling: Sampling, **extra: object) -> set[str]:
+        case = msgspec.structs.replace(CASE, sampling=sampling, extra_body=extra)
+        return {COOL, GREEDY} & states_of(case)[0].conditions.keys()
+
+    assert calmer(Sampling(temperature=1.0)) == calmer(Sampling(temperature=None)) == {COOL, GREEDY}
+    assert calmer(Sampling(temperature=0.3)) == calmer(Sampling(), temperature=0.2) == {GREEDY}
+    assert calmer(Sampling(temperature=0.0)) == calmer(Sampling(top_k=1)) == calmer(Sampling(), temperature=0) == set()
 
 
 def test_a_salt_that_is_not_heeded_is_seen() -> None:

@@ -25,6 +25,7 @@ from soak.probe import (
     body_of,
     branch,
     cache_found,
+    divergence_found,
     floor_of,
     parting_of,
     prefixes_of,
@@ -82,6 +83,7 @@ def test_the_moved_mass_is_the_total_variation() -> None:
     assert distance.first_mass == 0.0
     assert distance.diverges_at == 1
     assert distance.gaps == pytest.approx((math.log(0.51 / 0.49), math.log(4)))
+    assert distance.took == ("a", "b")
 
 
 def test_after_the_first_difference_nothing_is_compared() -> None:
@@ -261,12 +263,36 @@ def test_a_greedy_change_wins_over_extra_body() -> None:
         (({"a": 0.51, "b": 0.49}, {"b": 0.51, "a": 0.49}), True),
         (({"a": 0.51, "b": 0.49}, {"b": 0.9, "a": 0.1}), False),
         (({"a": 0.62, "b": 0.38}, {"b": 0.62, "a": 0.38}), None),
-        (({"a": 0.51, "b": 0.49}, {"b": 0.9, "c": 0.1}), None),
+        (({"a": 0.51, "b": 0.49}, {"b": 0.9, "c": 0.1}), False),
+        (({"a": 0.51, "b": 0.49}, {"b": 0.55, "c": 0.45}), None),
     ],
 )
 def test_a_parting_is_near_only_on_both_servers(laws: tuple[dict[str, float], ...], near: bool | None) -> None:
-    """Near: both put their own token close ahead; far: one puts it beyond rounding; between or unnamed: not told."""
+    """Near: both put their own token close ahead; far: one beyond rounding or its list; else: not told."""
     assert parting_of("talk", [trial(answer(laws[0]))], [trial(answer(laws[1]))]).near_tie is near
+
+
+def test_a_greedy_token_far_behind_is_no_near_tie() -> None:
+    """A server that took a token far behind another in its own list is as wrong as one that puts it far ahead."""
+    wrong = answer({"z": 0.9, "b": 0.1})
+    taken = Logprob(token="z", logprob=-9.0, top=(("a", -0.1), ("b", -3.0)))
+    wrong = msgspec.structs.replace(wrong, logprobs=(taken,))
+    right = answer({"a": 0.5, "b": 0.5})
+    parted = parting_of("talk", [trial(wrong)], [trial(right)])
+    assert parted.near_tie is False
+    assert parted.apart.took == ("z", "a")
+
+
+def test_a_server_that_is_wrong_now_and_then_is_not_excused() -> None:
+    """One answer as the other server gives it excuses no other that parts from it, or from its own, at a wide gap."""
+    right, wrong = answer({"a": 0.9, "b": 0.1}), answer({"b": 0.9, "c": 0.1})
+    between = parting_of("talk", [trial(right), trial(wrong)], [trial(right)])
+    assert (between.shared, between.near_tie, between.between) == (True, False, "both")
+    assert divergence_found(("a", "b"), [between], 3).result == "deviates"
+    tie, other = {"a": 0.51, "b": 0.49}, {"b": 0.51, "a": 0.49}
+    firsts = [trial(answer(tie, {"c": 0.9, "d": 0.1})), trial(answer(tie, {"e": 0.9, "f": 0.1}))]
+    own = parting_of("talk", firsts, [trial(answer(other))])
+    assert (own.shared, own.near_tie, own.between, own.apart.diverges_at) == (False, False, "first", 1)
 
 
 def test_a_smaller_case_forgets_what_the_whole_was_answered() -> None:

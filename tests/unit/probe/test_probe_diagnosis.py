@@ -1,6 +1,7 @@
 """From conditions and laws to a cause."""
 
 import math
+import random
 from typing import Any
 
 import msgspec
@@ -11,16 +12,21 @@ from soak.facts import Case, Law, Message, Observation, Outcomes, Sampling, Turn
 from soak.probe import (
     ALONE,
     AS_ASKED,
+    COOL,
     GREEDY,
     NO_CACHE,
     NO_SPECULATION,
+    PLAIN_COLD,
+    RESTARTED,
     SALTED,
     Seen,
     diagnose,
     impossible,
     law_of,
     reshaped,
+    restart_matters,
 )
+from soak.probe.diagnosis import Cast
 from soak.stats import wilson
 
 CASE = Case(
@@ -56,21 +62,29 @@ def cause(
     return diagnose(Seen(case=case, failure=failure, conditions=conditions, laws=laws, identical=identical)).cause
 
 
-EVERYWHERE = {AS_ASKED: 12, SALTED: 11, NO_SPECULATION: 13, NO_CACHE: 10, ALONE: 12, GREEDY: 14}
+EVERYWHERE = {
+    AS_ASKED: 12, SALTED: 11, NO_SPECULATION: 13, PLAIN_COLD: 11, NO_CACHE: 10, ALONE: 12, COOL: 13, GREEDY: 14
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("changed", "laws", "expected"),
     [
         ({}, (ORDINARY,), "model"),
-        ({SALTED: 0, NO_CACHE: 0}, (), "engine: cache"),
-        ({SALTED: 0, NO_CACHE: 0}, (FOREIGN,), "engine: cache"),
-        ({NO_SPECULATION: 0}, (FOREIGN,), "engine: speculation"),
+        ({SALTED: 0, NO_CACHE: 0, PLAIN_COLD: 0}, (), "engine: cache"),
+        ({SALTED: 0, NO_CACHE: 0, PLAIN_COLD: 0}, (FOREIGN,), "engine: cache"),
+        ({NO_SPECULATION: 0, PLAIN_COLD: 0}, (FOREIGN,), "engine: speculation"),
+        ({PLAIN_COLD: 0}, (ORDINARY,), "engine: other"),
         ({ALONE: 0}, (), "engine: other"),
         ({}, (ORDINARY, FOREIGN), "engine: other"),
-        ({GREEDY: 0}, (ORDINARY,), "sampling"),
+        ({COOL: 0}, (ORDINARY,), "sampling"),
+        ({COOL: 0}, (), "sampling"),
+        ({COOL: 0}, (FOREIGN,), "engine: other"),
+        ({COOL: 0, PLAIN_COLD: 5}, (ORDINARY,), "undecided"),
+        ({COOL: 5, AS_ASKED: 11}, (ORDINARY,), "undecided"),
+        ({GREEDY: 0}, (ORDINARY,), "model"),
         (dict.fromkeys(EVERYWHERE, 0), (), "undecided"),
-        ({AS_ASKED: 2, SALTED: 0, NO_SPECULATION: 0, NO_CACHE: 0}, (), "undecided"),
+        ({AS_ASKED: 2, SALTED: 0, NO_SPECULATION: 0, NO_CACHE: 0, PLAIN_COLD: 0}, (), "undecided"),
     ],
 )  # fmt: skip
 def test_causes_of_a_loop(changed: dict[str, int], laws: tuple[Law, ...], expected: str) -> None:
@@ -78,14 +92,87 @@ def test_causes_of_a_loop(changed: dict[str, int], laws: tuple[Law, ...], expect
     assert cause(EVERYWHERE | changed, *laws) == expected
 
 
+def cast_of(rates: dict[str, int], **more: Any) -> Cast:
+    """Return all that is said of these failures of 20 in each condition."""
+    conditions = {name: outcomes(failed, "garbage_loop") for name, failed in (EVERYWHERE | rates).items()}
+    return diagnose(Seen(case=CASE, failure="garbage_loop", conditions=conditions, **more))
+
+
 def test_cache_and_speculation_together_are_said() -> None:
     """Where either alone heals it, one is the cause and the sentence names both."""
-    rates = EVERYWHERE | {SALTED: 0, NO_CACHE: 0, NO_SPECULATION: 0}
-    conditions = {name: outcomes(failed, "garbage_loop") for name, failed in rates.items()}
-    cast = diagnose(Seen(case=CASE, failure="garbage_loop", conditions=conditions))
+    cast = cast_of({SALTED: 0, NO_CACHE: 0, NO_SPECULATION: 0, PLAIN_COLD: 0})
     assert cast.cause in ("engine: cache", "engine: speculation")
     assert "cache × speculation" in cast.text
-    assert len(cast.evidence) == len(rates)
+    assert len(cast.evidence) == len(EVERYWHERE)
+
+
+def test_what_only_both_heal_is_no_models() -> None:
+    """Away only without speculation and cold at once: the engine, and whether one alone would do is not pretended."""
+    both = cast_of({PLAIN_COLD: 0})
+    assert both.cause == "engine: other"
+    assert "either alone is not enough (13 of 20 with no speculation" in both.text
+    untold = cast_of({PLAIN_COLD: 0, NO_SPECULATION: 5})
+    assert (untold.cause, "do not tell" in untold.text) == ("engine: other", True)
+    assert cast_of({PLAIN_COLD: 0}, salt_in_prompt=True).cause == "undecided"
+    second = cast_of({AS_ASKED: 20, NO_SPECULATION: 8, PLAIN_COLD: 0})
+    assert second.cause == "engine: speculation"
+    assert "a second fault" in second.text
+
+
+def test_a_start_with_nothing_changed_is_a_control() -> None:
+    """What another start heals by itself is not blamed on what was changed with it; alone it blames nothing."""
+    healed = {NO_SPECULATION: 0, PLAIN_COLD: 0, RESTARTED: 1}
+    cast = cast_of(healed)
+    assert cast.cause == "engine: other"
+    assert "with nothing changed" in cast.text
+    assert cast_of(healed | {RESTARTED: 11}).cause == "engine: speculation"
+    assert cast_of(healed | {SALTED: 0}).cause == "engine: cache", "it was seen on the server that was asked first"
+    assert cast_of({RESTARTED: 0}).cause == "model"
+
+
+def test_another_start_is_only_asked_for_where_it_can_tell_something() -> None:
+    """With nothing healed, or healed on the first server, a mere start tells nothing and is not made."""
+
+    def matters(**changed: int) -> bool:
+        rates = EVERYWHERE | {NO_SPECULATION: changed.get("plain", 13), SALTED: changed.get("salted", 11)}
+        conditions = {name: outcomes(failed, "garbage_loop") for name, failed in rates.items()}
+        return restart_matters(Seen(case=CASE, failure="garbage_loop", conditions=conditions))
+
+    assert not matters()
+    assert not matters(salted=0)
+    assert matters(plain=0)
+    assert not restart_matters(Seen(case=CASE, failure="garbage_loop", conditions={}))
+
+
+def test_a_control_costs_the_others_nothing() -> None:
+    """A p-value that is low enough among the parts of the engine stays so with a control and low temperatures tried."""
+    parts = {AS_ASKED: 8, SALTED: 8, NO_SPECULATION: 0, PLAIN_COLD: 4, NO_CACHE: 8}
+    few = {name: outcomes(failed, "garbage_loop") for name, failed in parts.items()}
+    more = few | {name: outcomes(8, "garbage_loop") for name in (RESTARTED, COOL, GREEDY)}
+    texts = {diagnose(Seen(case=CASE, failure="garbage_loop", conditions=one)).text for one in (few, more)}
+    assert len(texts) == 1
+    assert "corrected for the 4 conditions tested" in texts.pop()
+
+
+def test_the_engine_is_seldom_blamed_for_nothing() -> None:
+    """Where a failure comes at one rate in every condition, at most one triage in twenty names a part of the engine."""
+    draw = random.Random(4)
+    names = [*EVERYWHERE, RESTARTED]
+    causes = [
+        cast_of({name: sum(draw.random() < rate for _ in range(20)) for name in names}).cause
+        for rate in (0.2, 0.5, 0.9)
+        for _ in range(200)
+    ]
+    assert sum(cause.startswith("engine") for cause in causes) <= 0.05 * len(causes)
+    assert causes.count("model") > 0.7 * len(causes)
+
+
+def test_p_is_said_to_be_what_it_is() -> None:
+    """The sentence says of what p is the chance, and what is open says that it holds for one look."""
+    cast = cast_of({NO_SPECULATION: 0, PLAIN_COLD: 0})
+    assert "the chance of a difference at least this large if the condition made none" in cast.text
+    assert "luck" not in cast.text
+    assert any("one look" in text for text in cast.open)
 
 
 def stop(behind: float, margin: float, **more: Any) -> Law:
@@ -123,8 +210,30 @@ GREEDY_CASE = msgspec.structs.replace(CASE, sampling=Sampling(temperature=0.0, t
 )
 def test_causes_of_an_early_stop(case: Case, law: Law, expected: str) -> None:
     """A near tie is numerics where rounding decides; one the model wants is its own, an impossible one the engine's."""
-    rates = dict.fromkeys((AS_ASKED, SALTED, NO_SPECULATION, NO_CACHE), 15)
+    rates = dict.fromkeys((AS_ASKED, SALTED, NO_SPECULATION, PLAIN_COLD, NO_CACHE), 15)
     assert cause(rates, law, failure="early_stop", case=case, identical=10) == expected
+
+
+@pytest.mark.parametrize(
+    ("rates", "law", "expected"),
+    [
+        ({COOL: 1}, stop(1.5, 0.0), "sampling"),
+        ({COOL: 12}, stop(1.5, 0.0), "model"),
+        ({COOL: 1}, stop(0.0, 3.0), "model"),
+        (dict.fromkeys((AS_ASKED, SALTED, NO_SPECULATION, PLAIN_COLD, NO_CACHE, COOL), 0), stop(1.5, 0.0), "sampling"),
+        ({AS_ASKED: 6, PLAIN_COLD: 2, NO_SPECULATION: 2}, stop(1.5, 0.0), "undecided"),
+    ],
+)
+def test_a_stop_that_was_drawn(rates: dict[str, int], law: Law, expected: str) -> None:
+    """A stop the model may draw is sampling where it is rare or goes at a low temperature, its own where it stays."""
+    every = dict.fromkeys((AS_ASKED, SALTED, NO_SPECULATION, PLAIN_COLD, NO_CACHE), 12) | rates
+    assert cause(every, law, failure="early_stop") == expected
+
+
+def test_a_wrong_token_before_a_stop_is_seen() -> None:
+    """An answer that the model itself would end is the engine's all the same if a token before was none of its own."""
+    rates = dict.fromkeys((AS_ASKED, SALTED, NO_SPECULATION, PLAIN_COLD, NO_CACHE), 15)
+    assert cause(rates, FOREIGN, stop(0.0, 3.0), failure="early_stop") == "engine: other"
 
 
 def test_what_we_ended_ourselves_is_the_clients() -> None:
@@ -139,6 +248,19 @@ def test_what_we_ended_ourselves_is_the_clients() -> None:
     sampling = Sampling(stop=("END",))
     case = msgspec.structs.replace(CASE, observation=stopped, sampling=sampling)
     assert cause(EVERYWHERE, failure="early_stop", case=case) == "client"
+    assert cause({}, failure="early_stop", case=case) == "client", "known before anything is asked"
+
+
+def test_a_limit_shorter_than_the_recorded_answer_is_the_clients() -> None:
+    """A limit on tokens is to blame where the recorded answer would not fit; a far longer answer has another cause."""
+    cut = Observation(
+        key=TurnKey(episode="t", turn=0, pass_=0, arm="a"), started_at=0.0, ending="complete", max_tokens=96,
+        finish_reason="length",
+    )  # fmt: skip
+    case = msgspec.structs.replace(CASE, observation=cut, sampling=Sampling(max_tokens=96), reference_tokens=120)
+    assert cause({}, failure="max_tokens", case=case) == "client"
+    short = msgspec.structs.replace(case, reference_tokens=20)
+    assert cause(EVERYWHERE, failure="max_tokens", case=short) == "model"
 
 
 def test_a_law_keeps_what_the_lists_prove() -> None:
@@ -166,7 +288,7 @@ def everywhere(failure: TurnClass = "garbage_loop", **changed: Outcomes) -> dict
 def test_what_was_not_answered_heals_nothing() -> None:
     """A condition in which the server refuses or dies shows no fewer failures; without any answer all is undecided."""
     dead = outcomes(0, "garbage_loop", unanswered=20)
-    assert seen(everywhere() | {NO_SPECULATION: dead, SALTED: dead}) == "undecided"
+    assert seen(everywhere() | {NO_SPECULATION: dead, SALTED: dead, PLAIN_COLD: dead}) == "undecided"
     assert seen(everywhere() | {AS_ASKED: dead}) == "undecided"
     assert seen(everywhere() | {NO_SPECULATION: outcomes(0, "garbage_loop", unanswered=4)}) == "engine: speculation"
 
@@ -199,7 +321,7 @@ def test_the_model_is_named_only_without_speculation_and_cold() -> None:
         seen({AS_ASKED: outcomes(8, "garbage_loop"), SALTED: outcomes(8, "garbage_loop")}, laws=(ORDINARY,))
         == "undecided"
     )
-    single = {name: outcomes(1, "garbage_loop") for name in (AS_ASKED, SALTED, NO_SPECULATION)}
+    single = {name: outcomes(1, "garbage_loop") for name in (AS_ASKED, SALTED, NO_SPECULATION, PLAIN_COLD)}
     assert seen(single, laws=(ORDINARY,)) == "undecided"
 
 
