@@ -112,6 +112,8 @@ def test_a_turn_that_broke_is_triaged_as_far_as_the_server_allows(soak: Soak, fa
     assert "no speculation: not tried" in untried
     assert "served anew: not tried" in untried
     assert "UNDECIDED" in soak("probe", "run", key, "--repeats", "4", "--into", "probe").out
+    planned = soak("probe", "run", key, "--repeats", "4", "--into", "probe", "--plan", "--json").json
+    assert planned["kept"] == sum(one["asked"] for one in found["outcomes"])
 
 
 def test_a_turn_that_is_ok_is_not_triaged(soak: Soak, fake: Fakes) -> None:
