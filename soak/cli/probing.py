@@ -107,7 +107,7 @@ def order_for(
         max_requests=max_requests,
         model=model,
         api_key=os.environ.get("SOAK_API_KEY") or None,
-        tools=case.tool_mode,
+        tools=case.tool_mode if case.tools else "auto",  # without tools nobody needs to take calls
         settings=settings_of_run(run_dir),
     )
 

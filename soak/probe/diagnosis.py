@@ -318,7 +318,7 @@ def onset_of(judgement: Judgement | None, observation: Observation) -> int:
     """Return the token of an answer at which its failure begins, as the classifiers say of it; 0 where they do not."""
     findings = judgement.findings if judgement else ()
     onsets = [one.onset_token for one in findings if one.onset_token is not None]
-    return min(onsets[0], len(observation.token_ids or ()) - 1) if onsets else 0
+    return max(0, min(onsets[0], len(observation.token_ids or ()) - 1)) if onsets else 0
 
 
 def identical_of(trials: Sequence[Trial]) -> int:

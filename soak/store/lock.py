@@ -61,5 +61,5 @@ class RunLock:
         return RunFolderError(
             f"{self._path.parent} is being written by another process",
             why=f"process {holder} holds its lock",
-            hint="wait for it or stop it first; `soak watch` and `soak check` may look on meanwhile",
+            hint="wait for it or stop it first; `soak show` and `soak check` may look at a run meanwhile",
         )

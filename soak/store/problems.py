@@ -33,5 +33,5 @@ def unwritable(path: Path, why: object) -> RunFolderError:
     return RunFolderError(
         f"cannot write to {path}",
         why=str(why) or type(why).__name__,
-        hint="free some space or fix the permissions, then go on with `soak resume`",
+        hint="free some space or fix the permissions, then go on: a run by `soak resume`, a probe by its command",
     )

@@ -289,6 +289,17 @@ def test_a_turn_file_cannot_ask_for_the_key(soak: Soak, fake: Fakes, tmp_path: P
     assert soak(*arguments).code == 0
 
 
+def test_a_turn_without_tools_needs_nobody_who_takes_calls(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """A turn file that names no tools is asked of a server without native calls; one with tools is not."""
+    server = fake("--rates", "none", "--no-native-tools")
+    case = {"schema": "soak.case/1", "name": "x", "messages": [{"role": "user", "content": "a"}]}
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    for tools, code in (((), 0), ((tool,), 5)):
+        (tmp_path / "turn.json").write_text(json.dumps(case | {"tools": tools}))
+        command = soak("probe", "--turn-file", "turn.json", "--target", server.url, "--only-repeats", "--repeats", "1")
+        assert command.code == code, command.err
+
+
 def test_an_interrupted_probe_says_how_to_go_on(soak: Soak, begin: Soak, fake: Fakes, tmp_path: Path) -> None:
     """SIGINT is exit code 130, with the folder in which the answers so far are kept."""
     server = fake("--rates", "none", "--first-chunk-s", "0.2")

@@ -8,7 +8,18 @@ import msgspec
 import pytest
 
 from soak.client import Row
-from soak.facts import Case, Law, Message, Observation, Outcomes, Sampling, TurnClass, TurnKey
+from soak.facts import (
+    Case,
+    Finding,
+    Judgement,
+    Law,
+    Message,
+    Observation,
+    Outcomes,
+    Sampling,
+    TurnClass,
+    TurnKey,
+)
 from soak.probe import (
     ALONE,
     AS_ASKED,
@@ -23,6 +34,7 @@ from soak.probe import (
     diagnose,
     impossible,
     law_of,
+    onset_of,
     reshaped,
     restart_matters,
 )
@@ -356,3 +368,14 @@ def test_a_law_that_penalties_reshape_is_not_asked() -> None:
     penalised = msgspec.structs.replace(CASE, sampling=Sampling(repetition_penalty=1.1))
     assert reshaped(penalised) == "repetition_penalty"
     assert reshaped(msgspec.structs.replace(CASE, extra_body={"logit_bias": {"5": -9}})) == "logit_bias"
+
+
+@pytest.mark.parametrize(("told", "token"), [(-(10**18), 0), (-1, 0), (1, 1), (2, 2), (3, 2), (10**18, 2)])
+def test_an_onset_lies_in_the_answer(told: int, token: int) -> None:
+    """Wherever a turn file says that a failure begins, it is a token of the answer."""
+    answer = Observation(
+        key=TurnKey(episode="e", turn=0, pass_=0, arm="a"), started_at=0.0, ending="complete", max_tokens=9,
+        token_ids=(1, 2, 3),
+    )  # fmt: skip
+    loop = Judgement(class_="garbage_loop", reason="", findings=(Finding(kind="loop", onset_token=told),))
+    assert onset_of(loop, answer) == token
