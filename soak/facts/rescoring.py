@@ -79,8 +79,8 @@ class RescoringCard(msgspec.Struct, frozen=True, kw_only=True):
 
     `role`: tokens of the arm under test (`candidate`), or of a plain arm scored by the same reference (`control`: the
     noise between decoding and scoring, what the candidate is compared with). `sampled_by` and `scored_by` are for
-    people; `scored_in` is the reference's number format. `vocabulary` is the width of its logits. `synthetic` says that
-    the tokens were drawn by a simulation.
+    people; `scored_in` is the reference's number format. `vocabulary` is the width of its logits: one told
+    too small makes false alarms, one too large only costs power. `synthetic`: the tokens were drawn by a simulation.
     """
 
     model: str

@@ -11,7 +11,7 @@ from soak.probe.sampled import Sampled
 
 WIDTH, LEAST_WIDTH = 64, 20
 _ENTRIES_MAX = 2**21  # 32,768 tokens of 64 each: 150 MB of JSON
-UNKNOWN_VOCABULARY = 2**18
+UNKNOWN_VOCABULARY = 2**19
 """Taken where the server does not tell: more than any model's; it only makes the test a little more careful."""
 REFEREE_QUESTIONS = 3
 """How many requests a server is sent on entry, at most: what its vocabulary is, and how much it gives."""

@@ -139,6 +139,7 @@ def _confirm(
     limit += order.repeats * len(whole.form.cases)
     for kept in reversed(smaller_ones):
         if shrunk.requests + order.repeats * len(kept.form.cases) > limit:
+            shrunk.why_ended = "the budget of requests ended before a smaller form was confirmed"
             break
         failed, rounds = _rounds(asker, kept.form, shrunk, order.repeats, first=FRESH)
         if confirms(test, failed, rounds, shrunk.given_up):
@@ -223,7 +224,7 @@ def _text(before: Form, shrunk: Shrunk, interval: Interval | None) -> str:
             f" (95 %: {interval.low:.0%} to {interval.high:.0%})"
         )
     if shrunk.given_up:
-        rates += f"; {shrunk.given_up} smaller that had seemed to fail did not when asked afresh"
+        rates += f"; {shrunk.given_up} smaller that had seemed to fail were not confirmed when asked afresh"
     shape = (
         f"{was.conversations} → {now.conversations} conversations, {was.messages} → {now.messages} messages,"
         f" {was.characters:,} → {now.characters:,} characters, {was.in_flight} → {now.in_flight} in flight"

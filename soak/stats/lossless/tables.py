@@ -44,14 +44,16 @@ def tables_of(output: RescoredOutput, vocabulary: int) -> Tables | Refused:
     top = np.frombuffer(output.top_logprobs, "<f4").astype(np.float64).reshape(n, k)
     ids = np.frombuffer(output.token_ids, "<u4")
     logprobs = np.frombuffer(output.logprobs, "<f4").astype(np.float64)
+    ranks = np.frombuffer(output.ranks, "<u4").astype(np.int64)
     reason = _number_problem(ids, logprobs, top_ids, top, vocabulary)
     if reason:
         return Refused(reason)
+    if (ranks >= vocabulary).any():
+        return Refused("a rank beyond the vocabulary: ranks begin at 0")
     top = np.minimum(top, 0.0)
     logprobs = np.clip(logprobs, _LEAST, 0.0)
     hits = top_ids == ids[:, None]
     place = np.where(hits.any(axis=1), hits.argmax(axis=1), k)
-    ranks = np.frombuffer(output.ranks, "<u4").astype(np.int64)
     if _disagrees(top, logprobs, place):
         return Refused("a token's log probability contradicts the list at its place: are the rows shifted?")
     return Tables(ids, logprobs, ranks, top_ids, top, place)

@@ -78,7 +78,7 @@ def test_what_failed_by_luck_is_given_up(faulty: FaultyServer, tmp_path: Path) -
     assert found.given_up >= 1
     assert found.after == found.before
     assert (found.fresh_failed, found.fresh_rounds) == (10, 10)
-    assert "did not when asked afresh" in found.text
+    assert "were not confirmed when asked afresh" in found.text
 
 
 def test_a_plan_says_what_is_answered_already(faulty: FaultyServer, tmp_path: Path) -> None:

@@ -242,6 +242,23 @@ def test_a_stop_that_was_drawn(rates: dict[str, int], law: Law, expected: str) -
     assert cause(every, law, failure="early_stop") == expected
 
 
+def test_a_stop_is_no_draw_on_the_word_of_few_answers() -> None:
+    """Where it was asked again only three times, that it did not come again says nothing."""
+    names = (AS_ASKED, SALTED, NO_SPECULATION, PLAIN_COLD, NO_CACHE)
+    few = {name: outcomes(0, "early_stop", 3) for name in names}
+    seen = Seen(case=CASE, failure="early_stop", conditions=few, laws=(stop(1.5, 0.0),), identical=1)
+    assert diagnose(seen).cause == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("law", "expected"), [(stop(0.0, 3.0), "engine: cache"), (stop(0.04, 0.0), "near-tie (numerics)")]
+)
+def test_a_greedy_stop_that_a_part_of_the_engine_needs_is_not_the_models(law: Law, expected: str) -> None:
+    """What went wrong before a stop may make it natural there; only where rounding decides no part is blamed."""
+    rates = {AS_ASKED: 20, SALTED: 0, NO_SPECULATION: 20, PLAIN_COLD: 0, NO_CACHE: 0}
+    assert cause(rates, law, failure="early_stop", case=GREEDY_CASE) == expected
+
+
 def test_a_wrong_token_before_a_stop_is_seen() -> None:
     """An answer that the model itself would end is the engine's all the same if a token before was none of its own."""
     rates = dict.fromkeys((AS_ASKED, SALTED, NO_SPECULATION, PLAIN_COLD, NO_CACHE), 15)

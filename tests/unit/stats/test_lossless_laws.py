@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 from rigs.drawing import VOCABULARY, laws, output_of, truncated
@@ -10,7 +11,7 @@ from soak.facts import SamplingLaw
 from soak.stats.lossless.bars import Bars
 from soak.stats.lossless.laws import law_of
 from soak.stats.lossless.scores import scores_of
-from soak.stats.lossless.tables import Tables, tables_of
+from soak.stats.lossless.tables import Refused, Tables, tables_of
 
 BARS = Bars()
 SETTINGS = [
@@ -140,3 +141,12 @@ def test_greedy_tokens_are_judged_by_their_gap() -> None:
     strict = scores_of(output, tables, 0, 5, BARS, 0.05)
     assert strict.outside.tolist() == [False, False, True, True, True]
     assert math.isclose(float(scores.variance.sum()), 0.0)
+
+
+def test_ranks_that_cannot_be_are_refused() -> None:
+    """A rank beyond the vocabulary, as a placeholder or a count from 1 may be, is told and not judged by."""
+    logs = laws(4, np.random.default_rng(6))
+    output = output_of(logs, logs.argmax(axis=1), SamplingLaw(top_p=0.95), width=8)
+    for rank in (VOCABULARY, 2**32 - 1):
+        wrong = tables_of(msgspec.structs.replace(output, ranks=np.full(4, rank, "<u4").tobytes()), VOCABULARY)
+        assert isinstance(wrong, Refused) and "rank" in wrong.reason
