@@ -109,6 +109,7 @@ def _repeats(case: Case, repeats: int, order: ProbeOrder) -> Probing:
         plan=lambda: plan_repeats(case, repeats, order),
         act=lambda benches: probe_repeats(case, repeats, benches),
         show=terminal_repeats,
+        fixed=True,
     )
 
 
@@ -136,6 +137,7 @@ def _diverging(cases: Sequence[Case], order: ProbeOrder) -> Probing:
         plan=lambda: plan_divergence(cases, order),
         act=lambda benches: probe_divergence(cases, benches),
         show=terminal_divergence,
+        fixed=True,
         exit_code=lambda found: {"deviates": 1, "undecided": 3}.get(found.result, 0),
     )
 
@@ -177,4 +179,5 @@ def gridding(order: ProbeOrder, grid: Grid, cases: tuple[Case, ...], repeats: in
         plan=lambda: plan_grid(order, grid, repeats=many, title=title, turns=len(cases), max_tokens=most, cases=cases),
         act=lambda benches: probe_grid(order, grid, cases, many, benches),
         show=terminal_grid,
+        fixed=True,
     )

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from rich.console import Console
 
-from soak.app.probe.benches import Benches, ProbeOrder, open_benches
+from soak.app.probe.benches import Benches, ProbeOrder, open_benches, sent_before
 from soak.app.probe.cases import arm_of_run, case_of_file, cases_of_run, failing_cases, settings_of_run
 from soak.app.sides import DEFAULT_ARM, ArmSpec, arm_spec
 from soak.cli.door import out, say, terminal
@@ -23,17 +24,26 @@ MAX_REQUESTS = 1000
 
 @dataclass(frozen=True, kw_only=True)
 class Probing:
-    """One kind of probe: what it would send, what it does, how its result is shown and which exit code it means."""
+    """
+    One kind of probe: what it would send, what it does, how its result is shown and which exit code it means.
+
+    `fixed`: it sends all that its plan says. Others may be done with less.
+    """
 
     plan: Callable[[], ProbePlan]
     act: Callable[[Benches], Any]
     show: Callable[..., str]
     exit_code: Callable[[Any], int] = lambda _: 0
+    fixed: bool = False
+
+    def planned(self, order: ProbeOrder) -> ProbePlan:
+        """Return the plan, with what the folder says was sent before; raises `RunFolderError` if it is damaged."""
+        return msgspec.structs.replace(self.plan(), sent=sent_before(order.folder))
 
 
 def carried_out(probing: Probing, order: ProbeOrder, cases: Sequence[Case], *, only_plan: bool, as_json: bool) -> int:
     """Say what will be sent; unless only that was asked, do it and print the result; return the exit code."""
-    planned = probing.plan()
+    planned = probing.planned(order)
     if only_plan:
         out(encode(planned).decode() if as_json else terminal_probe_plan(planned))
         return 0
@@ -48,12 +58,7 @@ def found_by(probing: Probing, planned: ProbePlan, order: ProbeOrder, cases: Seq
     say(terminal_probe_plan(planned))
     if not all(case.exact for case in cases):
         say("note: the request cannot be made again to the letter; it is asked as nearly as it can be")
-    if planned.requests - planned.kept > order.max_requests:
-        raise UsageError(
-            f"this probe may need {planned.requests} requests",
-            why=f"no more than {order.max_requests} may be sent",
-            hint="give more with --max-requests, or ask for fewer repeats",
-        )
+    _check_room(planned, order.max_requests, fixed=probing.fixed)
     steps = StepView(Console(stderr=True, highlight=False))
     try:
         with open_benches(order, steps) as benches:
@@ -65,6 +70,20 @@ def found_by(probing: Probing, planned: ProbePlan, order: ProbeOrder, cases: Seq
         raise
     finally:
         steps.close()
+
+
+def _check_room(planned: ProbePlan, max_requests: int, *, fixed: bool) -> None:
+    """Raise `UsageError` where what is missing is more than may be sent; of a fixed size, besides what was sent."""
+    missing, before = planned.requests - planned.kept, planned.sent if fixed else 0
+    if not missing or missing + before <= max_requests:
+        return
+    told = f", and {before} were sent before" if before else ""
+    already = f", {planned.kept} of which are answered" if planned.kept else ""
+    raise UsageError(
+        f"this probe {'needs' if fixed else 'may need'} {planned.requests} requests{already}",
+        why=f"no more than {max_requests} may be sent{told}",
+        hint="give more with --max-requests, or ask for fewer repeats",
+    )
 
 
 def cases_given(

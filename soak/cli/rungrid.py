@@ -72,7 +72,7 @@ def _asked(order: RunOrder, grid: Grid, turns: int, result: RunResult) -> GridFo
     probe = _probe_order(order, result.folder / "grid", tools=cases[0].tool_mode)
     probe = replace(probe, settings=settings_of_run(result.folder))
     probing = gridding(probe, grid, cases, None)
-    found: GridFound = found_by(probing, probing.plan(), probe, cases)
+    found: GridFound = found_by(probing, probing.planned(probe), probe, cases)
     say(f"\nanswers of the grid are kept in {probe.folder}")
     return found
 

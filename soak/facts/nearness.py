@@ -13,7 +13,7 @@ class Apart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tokens, at least (what the two lists of top tokens prove), and `mass_at` its token; `first_mass` that of the first
     token. `logprob` is the largest difference (nats) over the tokens that both lists of the first token name.
     `diverges_at` is the first token that differs, and `gaps` how far (nats) each answer's token there lies above what
-    the other one took, in its own list; None where the list does not name it. `took` are the two tokens as text.
+    the other one took, in its own list; None where the list does not tell it. `took` are the two tokens as text.
     """
 
     same_text: bool

@@ -8,11 +8,12 @@ from soak.facts.finding import TurnClass
 class ProbePlan(msgspec.Struct, frozen=True, kw_only=True):
     """
     What a probe will do at most: `requests` in all, of at most `output_tokens` tokens together; `kept` of them are
-    answered already. An attempt that is repeated after a refusal is sent, and counted, only where the limit given with
-    `--max-requests` leaves room beyond these. `servers` are the states that are started or asked, in order; each is
-    asked besides what it is (models, version, metrics, at most five answers of one token), and how a prompt is
-    tokenised, which is not counted. `untried`: what cannot be tried, and why. `known` is what is known of the case
-    before anything is asked, where that is enough: then nothing is sent.
+    answered already. `sent` requests went out before for what the folder keeps, repeated attempts and scoring included:
+    they count against `--max-requests` too. An attempt that is repeated after a refusal is sent, and counted, only
+    where the limit given with `--max-requests` leaves room beyond these. `servers` are the states that are started or
+    asked, in order; each is asked besides what it is (models, version, metrics, at most five answers of one token), and
+    how a prompt is tokenised, which is not counted. `untried`: what cannot be tried, and why. `known` is what is known
+    of the case before anything is asked, where that is enough: then nothing is sent.
     """
 
     schema: str = "soak.probe-plan/1"
@@ -21,6 +22,7 @@ class ProbePlan(msgspec.Struct, frozen=True, kw_only=True):
     requests: int
     output_tokens: int
     kept: int = 0
+    sent: int = 0
     servers: tuple[str, ...] = ()
     untried: tuple[str, ...] = ()
     known: str = ""

@@ -7,6 +7,7 @@ Pure. A law is read from a row of log probabilities before temperature and trunc
 import math
 
 from soak.client import Row
+from soak.errors import TargetError
 from soak.facts import Case, Law, Sampling
 from soak.probe.conditions import greedy
 
@@ -27,11 +28,23 @@ RARE_NATS = math.log(3e5 * 12 / 1e-3)
 Without truncation a token that lies farther behind than this was not drawn: of 300,000 tokens, at one of the 12 places
 looked at, one that rare comes with a chance of at most one in a thousand.
 """
+_SUM_MAX = 1.01
+"""What rounding may make of probabilities that add up to 1."""
+_TIE_NATS = 1e-3
+"""Tokens no farther apart than this may be ranked either way."""
+_LEAST_BEST = -math.log(2**24)
+"""The likeliest token has at least its share of all tokens, of which no model has more than 2^24."""
 
 
 def law_of(row: Row, position: int) -> Law:
-    """Return what a trusted server makes of one token of an answer."""
+    """Return what a trusted server makes of one token of an answer; raises `TargetError` for a row that is no law."""
     assert row.token is not None, "the row is of a given token"
+    if (flaw := _flaw(row)) is not None:
+        raise TargetError(
+            "the scorer does not give log probabilities",
+            why=f"at token {position} {flaw}",
+            hint="name with --plain a server whose prompt_logprobs are those of the model",
+        )
     named = [(token, share) for token, share in row.top if math.isfinite(share)]
     own = row.logprob if row.logprob is not None and math.isfinite(row.logprob) else None
     above = [share for token, share in named if token != row.token and (own is None or share > own)]
@@ -46,6 +59,21 @@ def law_of(row: Row, position: int) -> Law:
         second_logprob=named[1][1] if len(named) > 1 else None,
         nucleus=min(1.0, sum(math.exp(min(0.0, share)) for share in above)),
     )
+
+
+def _flaw(row: Row) -> str | None:
+    """Return why a row cannot hold the model's log probabilities, None where it can."""
+    shares = [share for _, share in row.top if math.isfinite(share)]
+    mass = sum(math.exp(min(0.0, share)) for share in shares)
+    if mass > _SUM_MAX:
+        return f"the probabilities listed add up to {mass:.2f}"
+    if max(shares, default=-math.inf) < _LEAST_BEST:
+        return "none of those listed is as likely as the likeliest of all tokens must be"
+    own = -math.inf if row.logprob is None else row.logprob
+    likelier = sum(share > own + _TIE_NATS for share in shares)
+    if row.rank is not None and likelier > row.rank:
+        return f"{likelier} likelier ones are listed than the token of rank {row.rank + 1}"
+    return None
 
 
 def impossible(law: Law, sampling: Sampling) -> bool:

@@ -5,6 +5,13 @@ from collections.abc import Sequence
 
 from soak.facts import Apart, Logprob, Observation
 
+_ROUNDING = 1e-3
+"""How far above 0 rounding may bring a log probability; what is farther above is none."""
+_SUM_MAX = 1.01
+"""What rounding may make of probabilities that add up to 1."""
+_UNTOLD_LOGPROB = -9999.0
+"""What stands for none told, and for as good as impossible: servers and JSON tell the two no better."""
+
 
 def apart(one: Observation, other: Observation, limit: int = 64) -> Apart:
     """
@@ -36,6 +43,31 @@ def apart(one: Observation, other: Observation, limit: int = 64) -> Apart:
         gaps=None if diverges is None else (_gap(first, second, diverges), _gap(second, first, diverges)),
         took=None if diverges is None else (first[diverges].token, second[diverges].token),
     )
+
+
+def reach(drawn: Logprob, other: str) -> float:
+    """
+    Return how far (nats) a server's token lies at least above `other`, which its list leaves out: above all it names.
+
+    0 where the list cannot be believed, or names `other` after all and does not tell its log probability.
+    """
+    believed = _believed(drawn)
+    listed = [believed[token] for token, _ in drawn.top if token in believed]
+    if drawn.token not in believed or not listed or any(token == other for token, _ in drawn.top):
+        return 0.0
+    return believed[drawn.token] - min(listed)
+
+
+def _believed(drawn: Logprob) -> dict[str, float]:
+    """Return the log probabilities that are told, by token; none of a list that cannot be one of log probabilities."""
+    named = {**dict(drawn.top), drawn.token: drawn.logprob}
+    listed = [logprob for _, logprob in drawn.top]
+    whole = listed if any(token == drawn.token for token, _ in drawn.top) else [*listed, drawn.logprob]
+    if any(math.isnan(logprob) or logprob > _ROUNDING for logprob in (*listed, drawn.logprob)):
+        return {}
+    if sum(math.exp(min(0.0, logprob)) for logprob in whole) > _SUM_MAX:
+        return {}
+    return {token: logprob for token, logprob in named.items() if logprob > _UNTOLD_LOGPROB}
 
 
 def _said(answer: Observation) -> tuple[object, ...]:
@@ -94,8 +126,7 @@ def _farthest(a: Logprob, b: Logprob) -> float | None:
 
 
 def _gap(mine: Sequence[Logprob], theirs: Sequence[Logprob], at: int) -> float | None:
-    """Return by how much my token lies above theirs in my own list."""
-    named = dict(mine[at].top)
-    other = named.get(theirs[at].token)
-    gap = None if other is None else mine[at].logprob - other
-    return gap if gap is not None and math.isfinite(gap) else None
+    """Return by how much my token lies above theirs in my own list, None where it does not tell."""
+    believed = _believed(mine[at])
+    own, other = believed.get(mine[at].token), believed.get(theirs[at].token)
+    return None if own is None or other is None else own - other

@@ -6,7 +6,6 @@ order, and where two tokens lie closer than the rounding the choice turns. So ex
 what is looked at is how far apart the two tokens lie where the answers first part.
 """
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
@@ -14,7 +13,7 @@ from msgspec.structs import replace
 
 from soak.facts import Apart, DivergenceFound, Observation, Parting, Trial
 from soak.probe.laws import NEAR_TIE_NATS, WIDE_NATS
-from soak.probe.nearness import apart
+from soak.probe.nearness import apart, reach
 from soak.probe.outcomes import answer_of
 
 LIMIT_TOKENS = 4096
@@ -63,21 +62,19 @@ def _near(distance: Apart, answers: Sequence[Observation]) -> bool | None:
     Whether two tokens lie no farther apart than rounding goes, on both servers; None: between, or not known.
 
     A token that lies far behind the other in its own server's list is as wrong as one that the other server puts far
-    behind, and one that a list leaves out lies at least behind all that it names.
+    behind, and one that a list leaves out lies at least behind all that it names. Numbers that cannot be log
+    probabilities say neither.
     """
     gaps, at = distance.gaps or (), distance.diverges_at or 0
     known = [abs(gap) for gap in gaps if gap is not None]
-    least = [_reach(answer, at) for gap, answer in zip(gaps, answers, strict=False) if gap is None]
+    least = [
+        reach((answer.logprobs or ())[at], other)
+        for gap, answer, other in zip(gaps, answers, reversed(distance.took or ()), strict=False)
+        if gap is None
+    ]
     if max([*known, *least], default=0.0) > WIDE_NATS:
         return False
     return True if len(known) == 2 and max(known) <= NEAR_TIE_NATS else None
-
-
-def _reach(answer: Observation, at: int) -> float:
-    """Return how far a server's token lies above the last one that its list names."""
-    taken = (answer.logprobs or ())[at]
-    listed = [share for _, share in taken.top if math.isfinite(share)]
-    return taken.logprob - min(listed) if listed and math.isfinite(taken.logprob) else 0.0
 
 
 def divergence_found(servers: tuple[str, str], partings: Sequence[Parting], requests: int) -> DivergenceFound:
@@ -121,8 +118,18 @@ def _text(
 def _place(wide: Sequence[Parting]) -> str:
     """Return the earliest of the places where answers part farther than rounding goes."""
     first = min(wide, key=lambda one: one.apart.diverges_at or 0)
-    gaps = " and ".join("beyond its list" if gap is None else f"{gap:.2f}" for gap in first.apart.gaps or ())
     took = " and ".join(repr(token[:24]) for token in first.apart.took or ())
     whose = {"both": "", "first": " between its own answers", "second": " between the second server's own answers"}
     place = f"{first.case}{whose[first.between]}, token {first.apart.diverges_at}"
-    return f"{place}, {took}: {gaps} nats ahead of the other"
+    return f"{place}, {took}: {_ahead(first.apart.gaps or (None, None))}"
+
+
+def _ahead(gaps: tuple[float | None, float | None]) -> str:
+    """Return in words how far each answer's token lies ahead of the other's; one gap may be beyond a list, or both."""
+    first, second = gaps
+    if first is not None and second is not None:
+        return f"{first:.2f} and {second:.2f} nats ahead of the other"
+    if first is None and second is None:
+        return "farther ahead of the other than a list reaches"
+    told, whose, other = (first, "first", "second") if second is None else (second, "second", "first")
+    return f"{told:.2f} nats ahead of the other in the {whose} list, and the {other} list tells no gap"

@@ -24,7 +24,8 @@ def terminal_probe_plan(plan: ProbePlan) -> str:
     if plan.known:
         return f"probe {plan.probe} of {one_line(plan.case, 100)}: nothing is sent, it is {one_line(plan.known, 300)}"
     kept = f", {count(plan.kept)} of them answered already" if plan.kept else ""
-    size = f"at most {count(plan.requests)} requests{kept}, {count(plan.output_tokens)} output tokens"
+    sent = f"; {count(plan.sent)} were sent before" if plan.sent else ""
+    size = f"at most {count(plan.requests)} requests{kept}, {count(plan.output_tokens)} output tokens{sent}"
     lines = [f"probe {plan.probe} of {one_line(plan.case, 100)}: {size}"]
     lines += [f"  on {one_line(server, 160)}" for server in plan.servers]
     lines.append(

@@ -62,6 +62,26 @@ def test_a_plan_sends_nothing(soak: Soak, fake: Fakes) -> None:
     assert server.truth_file.read_bytes() == before
 
 
+def test_a_limit_that_is_used_up_is_told_before_a_server_is_opened(soak: Soak, fake: Fakes, tmp_path: Path) -> None:
+    """What was sent counts against the limit, is told by `--plan`, and no server is needed to refuse more."""
+    server = fake("--rates", "none")
+    key = a_run(soak, server)
+    probe = ("probe", "run", key, "--only-repeats", "--into", "probe", "--max-requests", "4")
+    assert soak(*probe, "--repeats", "4").code == 0
+    server.kill()
+    refused = soak(*probe, "--repeats", "5")
+    assert refused.code == 2, refused.err
+    assert "no more than 4 may be sent, and 4 were sent before" in refused.err
+    planned = soak(*probe, "--repeats", "5", "--plan", "--json").json
+    assert (planned["requests"], planned["kept"], planned["sent"]) == (5, 4, 4)
+    assert "; 4 were sent before" in soak(*probe, "--repeats", "5", "--plan").out
+    for requests in (-4, 0, 10**30):
+        (tmp_path / "probe" / "sent.jsonl").write_text(json.dumps({"at": 1.0, "requests": requests}) + "\n")
+        for damaged in (soak(*probe, "--repeats", "5", "--plan"), soak(*probe, "--repeats", "5")):
+            assert damaged.code == 7, damaged.err
+            assert "sent.jsonl is damaged" in damaged.error_lines()[0]
+
+
 def test_a_killed_probe_goes_on(soak: Soak, begin: Soak, fake: Fakes, tmp_path: Path) -> None:
     """SIGKILL in the middle loses at most the answer in flight: the next call asks only what is missing."""
     server = fake("--rates", "none", "--first-chunk-s", "0.2")

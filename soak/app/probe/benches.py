@@ -1,12 +1,12 @@
 """Benches: servers in one state each, opened one after the other; what they answer is kept in the probe's folder."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Annotated, Self
 
 import msgspec
 
@@ -21,6 +21,8 @@ from soak.probe import Allowance, Ask, Asker, spoke
 from soak.store import Journal, read_journal
 
 WITHOUT_SPECULATION = EngineChange(speculation=False)
+_SENT_MAX = 10**9
+"""More requests than any folder holds the answers of: a note of more is damage."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +111,7 @@ class Sent(msgspec.Struct, frozen=True, kw_only=True):
     """Requests that were about to be sent: one, or those of a folder that was made before they were noted."""
 
     at: float
-    requests: int = 1
+    requests: Annotated[int, msgspec.Meta(ge=1, le=_SENT_MAX)] = 1
 
 
 class Kept:
@@ -145,8 +147,7 @@ class Kept:
     @property
     def sent(self) -> int:
         """How many requests were sent, in all processes, repeated attempts and scoring included."""
-        noted = sum(one.requests for one in self._sent.kept)
-        return max(noted, sum(max(1, len(trial.observation.attempts)) for trial in self._journal.kept))
+        return _sent_in_all(self._sent.kept, self._journal.kept)
 
     def sending(self) -> None:
         """Note that one request is about to be sent; raises `RunFolderError` if the disk does not take it."""
@@ -170,6 +171,17 @@ class Kept:
         """Keep one; raises `RunFolderError` if the disk does not take it."""
         self._journal.add(trial)
         self.trials[trial.key] = trial
+
+
+def sent_before(folder: Path) -> int:
+    """Return how many requests were sent for what a folder keeps; raises `RunFolderError` if it is damaged."""
+    return _sent_in_all(read_journal(folder / "sent.jsonl", Sent), read_journal(folder / "trials.jsonl", Trial))
+
+
+def _sent_in_all(notes: Sequence[Sent], trials: Sequence[Trial]) -> int:
+    """Return what was noted, and no less than the answers show: requests were not always noted."""
+    answered = sum(max(1, len(trial.observation.attempts)) for trial in trials)
+    return max(answered, sum(one.requests for one in notes))
 
 
 class Benches:

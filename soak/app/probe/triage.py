@@ -268,10 +268,10 @@ def _laws(case: Case, failure: TurnClass, bench: Bench, tried: _Tried) -> tuple[
     around = _around(len(tokens), failure, onset_of(judgement, observation))
     try:
         rows = asyncio.run(_rows(case, bench, tokens[: around[-1] + 1], around[0]))
+        return tuple(law_of(row, around[0] + at) for at, row in enumerate(rows))
     except EngineError as error:
         tried.untried[what] = f"{error.what}: {error.why}"
         return ()
-    return tuple(law_of(row, around[0] + at) for at, row in enumerate(rows))
 
 
 def _around(tokens: int, failure: TurnClass, onset: int) -> range:

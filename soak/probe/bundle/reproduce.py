@@ -193,14 +193,54 @@ def take(choice: dict[str, Any], answer: dict[str, Any], calls: dict[int, dict[s
 
 
 def load(name: str) -> Any:
-    """Return the lines of a JSONL file beside this script, or the document of a JSON file."""
-    with (HERE / name).open(encoding="utf-8") as file:
-        return [json.loads(line) for line in file] if name.endswith("l") else json.load(file)
+    """Return the lines of a JSONL file beside this script, or the document of a JSON file; ValueError if damaged."""
+    try:
+        with (HERE / name).open(encoding="utf-8") as file:
+            return [json.loads(line) for line in file] if name.endswith("l") else json.load(file)
+    except OSError as error:
+        raise ValueError(f"{name} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{name} is damaged: {error}") from error
 
 
-def questions(repeats: int) -> Iterator[dict[str, Any]]:
+COUNTS = ("repeats", "in_flight", "asked", "script_failed", "low", "high", "checked", "checker_agrees", "short_chars")
+LARGEST = 10**6
+
+
+def load_expected() -> dict[str, Any]:
+    """Return what to expect; raises ValueError where expected.json does not tell it."""
+    expected = load("expected.json")
+    if not isinstance(expected, dict):
+        raise ValueError("expected.json is damaged: it is no JSON object")
+    for name in COUNTS:
+        value = expected.get(name)
+        if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= LARGEST:
+            raise ValueError(f"expected.json is damaged: {name} is no number from 0 to {LARGEST}")
+    if expected["script_failed"] > expected["asked"]:
+        raise ValueError("expected.json is damaged: more failed than were asked")
+    if not isinstance(expected.get("failure"), str):
+        raise ValueError("expected.json is damaged: failure is no text")
+    if not isinstance(expected.get("early_texts"), list):
+        raise ValueError("expected.json is damaged: early_texts is no list")
+    return expected
+
+
+def load_bodies() -> list[dict[str, Any]]:
+    """Return the requests with their seeds; raises ValueError where bodies.jsonl does not hold them."""
+    lines: list[dict[str, Any]] = load("bodies.jsonl")
+    if not lines:
+        raise ValueError("bodies.jsonl is damaged: it is empty")
+    for number, one in enumerate(lines, 1):
+        if not isinstance(one, dict) or not isinstance(one.get("body"), dict):
+            raise ValueError(f"bodies.jsonl is damaged: line {number} holds no body that is an object")
+        seeds = one.get("seeds")
+        if not isinstance(seeds, list) or not all(type(seed) is int for seed in seeds):
+            raise ValueError(f"bodies.jsonl is damaged: the seeds of line {number} are no list of numbers")
+    return lines
+
+
+def questions(lines: list[dict[str, Any]], repeats: int) -> Iterator[dict[str, Any]]:
     """Yield the bodies to send: of every round each conversation once, seeds as they were, then counted on."""
-    lines = load("bodies.jsonl")
     for number in range(repeats):
         for one in lines:
             body, seeds = dict(one["body"]), one["seeds"]
@@ -211,7 +251,11 @@ def questions(repeats: int) -> Iterator[dict[str, Any]]:
 
 def main() -> int:
     """Carry out the command line; return the exit code."""
-    expected = load("expected.json")
+    try:
+        expected, lines = load_expected(), load_bodies()
+    except ValueError as error:
+        print(ascii(str(error)[:500])[1:-1], file=sys.stderr)
+        return 2
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("url", help="such as http://localhost:8000")
     parser.add_argument("--repeats", type=int, default=expected["repeats"])
@@ -230,7 +274,7 @@ def main() -> int:
         print(f"the server does not answer: {str(error)[:500]!a}", file=sys.stderr)
         return 5
     try:
-        return report(options, expected, ask_all(options, model, key, expected))
+        return report(options, expected, ask_all(options, model, key, expected, lines))
     except OSError as error:
         print(f"{options.answers!a} cannot be written: {error.strerror}", file=sys.stderr)
         return 2
@@ -239,11 +283,13 @@ def main() -> int:
         return 130
 
 
-def ask_all(options: argparse.Namespace, model: str, key: str, expected: dict[str, Any]) -> list[str]:
+def ask_all(
+    options: argparse.Namespace, model: str, key: str, expected: dict[str, Any], lines: list[dict[str, Any]]
+) -> list[str]:
     """Return the class of every answer, printed and written as it comes."""
     lock = threading.Lock()
     classes: list[str] = []
-    asked = enumerate(questions(options.repeats))
+    asked = enumerate(questions(lines, options.repeats))
     with Path(options.answers).open("w", encoding="utf-8") as file, ThreadPoolExecutor(options.in_flight) as pool:
 
         def one() -> bool:

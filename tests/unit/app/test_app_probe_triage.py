@@ -1,9 +1,15 @@
 """Whose tokens a triage looks at, and whether a cold cache was cold."""
 
-import msgspec
+import json
+from types import SimpleNamespace
+from typing import Any
 
-from soak.app.probe.triage import _cached, _failing, states_of
-from soak.facts import Case, Change, Judgement, Message, Observation, Sampling, Trial, TurnKey, Usage
+import msgspec
+from rigs.faulty_states import FaultyServer
+
+from soak.app.probe.triage import _cached, _failing, _laws, _Tried, states_of
+from soak.client import Target
+from soak.facts import Capabilities, Case, Change, Judgement, Message, Observation, Sampling, Trial, TurnKey, Usage
 from soak.probe import COOL, GREEDY
 
 FIRST = Observation(
@@ -52,3 +58,27 @@ def test_a_salt_that_is_not_heeded_is_seen() -> None:
     warm = msgspec.structs.replace(FIRST, usage=Usage(prompt=90, cached=64))
     assert _cached([trial(cold), trial(FIRST)]) == 0
     assert _cached([trial(cold), trial(warm)]) == 64
+
+
+def test_a_scorer_that_lies_is_not_believed() -> None:
+    """Impossible log probabilities leave the law untried with the reason: nobody is blamed for them."""
+    honest = {str(token): {"logprob": -1.0 - token, "rank": token} for token in (1, 2, 3)}
+    lying = honest | {str(token): {"logprob": -0.2, "rank": 1} for token in range(4, 16)}
+    with FaultyServer() as faulty:
+        side: Any = SimpleNamespace(target=Target.parse(faulty.server.url), capabilities=Capabilities(model="m"))
+
+        def laws(rows: list[Any]) -> tuple[int, dict[str, str]]:
+            body = {"choices": [{"prompt_logprobs": rows}]}
+            faulty.server.fixed["/tokenize"] = (200, "application/json", b'{"tokens":[5,5]}')
+            faulty.server.fixed["/v1/completions"] = (200, "application/json", json.dumps(body).encode())
+            tried = _Tried(failing=(FIRST, LOOP))
+            bench: Any = SimpleNamespace(side=side)
+            return len(_laws(CASE, "early_stop", bench, tried)), tried.untried
+
+        assert laws([None, honest, honest, honest, honest]) == (3, {})
+        number, untried = laws([None, honest, honest, honest, lying])
+    (why,) = untried.values()
+    assert number == 0
+    assert why.startswith(
+        "the scorer does not give log probabilities: at token 2 the probabilities listed add up to 10"
+    )

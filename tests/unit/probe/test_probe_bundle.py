@@ -4,6 +4,9 @@ import argparse
 import io
 import json
 import runpy
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -167,3 +170,51 @@ def test_errors_are_no_absence(capsys: pytest.CaptureFixture[str]) -> None:
     assert "neither the failure nor its absence" in capsys.readouterr().out
     assert NAMES["report"](options, expected, ["error", "ok", "ok"]) == 1
     assert NAMES["report"](options, expected, ["garbage_loop", "garbage_loop", "ok"]) == 0
+
+
+EXPECTED = json.dumps(
+    dict.fromkeys(NAMES["COUNTS"], 1) | {"failure": "garbage_loop", "early_texts": []}, sort_keys=True
+)
+BODIES = '{"body":{"messages":[]},"seeds":[7]}\n'
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        *(("expected.json", text) for text in ("{}", "[]", "x", "", "[" * 100_000, None)),
+        ("expected.json", EXPECTED.replace('"low": 1', '"low": NaN')),
+        ("expected.json", EXPECTED.replace('"repeats": 1', '"repeats": "1"')),
+        ("expected.json", EXPECTED.replace('"early_texts": []', '"early_texts": 5')),
+        ("expected.json", EXPECTED.replace('"failure": "garbage_loop"', '"failure": {}')),
+        *(("bodies.jsonl", text) for text in ("", "5\n", "\0\0\n", BODIES + "\0\n", None)),
+        ("bodies.jsonl", '{"body":5,"seeds":[]}\n'),
+        ("bodies.jsonl", '{"body":{},"seeds":["x"]}\n'),
+        ("bodies.jsonl", '{"body":{}}\n'),
+        ("bodies.jsonl", "\udcff\n"),
+    ],
+)
+def test_a_damaged_bundle_is_told(
+    name: str, text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A file of the bundle that is missing or damaged is named in one line, with exit code 2 and nothing sent."""
+    for file, content in {"expected.json": EXPECTED, "bodies.jsonl": BODIES, name: text}.items():
+        if content is not None:
+            (tmp_path / file).write_bytes(content.encode("utf-8", "surrogateescape"))
+    shutil.copy(SCRIPT, tmp_path)
+    names = runpy.run_path(str(tmp_path / SCRIPT.name), run_name="reproduce")
+    monkeypatch.setattr(sys, "argv", ["reproduce.py", "http://127.0.0.1:9"])
+    assert names["main"]() == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"{name} ")
+
+
+def test_a_whole_bundle_is_read(tmp_path: Path) -> None:
+    """The files of a bundle as it is made are no damage: the script gets as far as the server, which is not there."""
+    trials = [trial("garbage_loop", "x" * 900, repeat=repeat) for repeat in range(4)]
+    capabilities = Capabilities(model="m")
+    files = bundle_files(FORM, [trials], "garbage_loop", None, capabilities, repeats=4, soak_version="0")
+    for name, data in files.items():
+        (tmp_path / name).write_bytes(data)
+    command = [sys.executable, "-I", "-S", "reproduce.py", "http://127.0.0.1:9"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, "does not answer" in done.stderr) == (5, True), done.stderr

@@ -283,6 +283,54 @@ def test_a_greedy_token_far_behind_is_no_near_tie() -> None:
     assert parted.apart.took == ("z", "a")
 
 
+@pytest.mark.parametrize(
+    "lie",
+    [
+        {"a": 5.0, "b": -5.0},
+        {"a": float("inf"), "b": -5.0},
+        {"a": float("nan"), "b": -5.0},
+        {"a": 0.0, "b": -5.0, "c": 0.0},
+        {"a": -0.1, "b": 7.0},
+        {"a": -9999.0, "b": -0.1},
+        {"a": -0.1, "b": -9999.0, "c": -8.0},
+        {"a": 5.0, "c": -5.0},
+    ],
+)
+def test_numbers_that_cannot_be_show_no_deviation(lie: dict[str, float]) -> None:
+    """A list that is no law, or stands for none told, gives no gap: answers that part there are undecided."""
+    taken = Logprob(token="a", logprob=lie["a"], top=tuple(lie.items()))
+    lying = msgspec.structs.replace(answer(TIE), logprobs=(taken,))
+    parted = parting_of("talk", [trial(lying)], [trial(answer({"b": 0.51, "a": 0.49}))])
+    assert parted.apart.gaps is not None
+    assert parted.apart.gaps[0] is None
+    assert parted.near_tie is None
+    found = divergence_found(("x", "y"), [parted], 2)
+    assert found.result == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("laws", "words"),
+    [
+        (({"a": 0.9, "b": 0.1}, {"b": 0.9, "a": 0.1}), "'a' and 'b': 2.20 and 2.20 nats ahead of the other"),
+        (({"a": 0.9, "c": 0.1}, {"b": 0.9, "c": 0.1}), "'a' and 'b': farther ahead of the other than a list reaches"),
+        (
+            ({"a": 0.9, "b": 0.1}, {"b": 0.9, "c": 0.1}),
+            "2.20 nats ahead of the other in the first list, and the second list tells no gap",
+        ),
+        (
+            ({"a": 0.9, "c": 0.1}, {"b": 0.9, "a": 0.1}),
+            "2.20 nats ahead of the other in the second list, and the first list tells no gap",
+        ),
+    ],
+)
+def test_gaps_beyond_a_list_are_told_in_words(laws: tuple[dict[str, float], ...], words: str) -> None:
+    """Whether both gaps are known, one or neither, the place of a deviation is told in a sentence."""
+    parted = parting_of("talk", [trial(answer(laws[0]))], [trial(answer(laws[1]))])
+    found = divergence_found(("x", "y"), [parted], 2)
+    assert found.result == "deviates"
+    assert found.text.endswith(words)
+
+
 def test_a_server_that_is_wrong_now_and_then_is_not_excused() -> None:
     """One answer as the other server gives it excuses no other that parts from it, or from its own, at a wide gap."""
     right, wrong = answer({"a": 0.9, "b": 0.1}), answer({"b": 0.9, "c": 0.1})

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from soak.client import Row
+from soak.errors import TargetError
 from soak.facts import (
     Case,
     Finding,
@@ -302,6 +303,35 @@ def test_a_law_keeps_what_the_lists_prove() -> None:
     assert unlisted.logprob is None
     assert unlisted.nucleus == pytest.approx(0.95)
     assert unlisted.margin == pytest.approx(math.log(2))
+
+
+@pytest.mark.parametrize(
+    ("top", "own", "rank", "why"),
+    [
+        ([(token, -0.2 + token / 1000) for token in range(12)], -0.2, 11, "token 5 the probabilities listed add up to"),
+        (
+            [(3, math.log(0.82)), (7, math.log(0.1))],
+            math.log(0.1),
+            0,
+            "1 likelier ones are listed than the token of rank 1",
+        ),
+        ([(3, math.log(0.82)), (7, -math.inf)], -math.inf, 0, "of rank 1"),
+        ([(3, -700.0), (7, -740.0)], -740.0, 1, "none of those listed is as likely"),
+        ([(3, -math.inf), (7, -math.inf)], -math.inf, 1, "none of those listed is as likely"),
+    ],
+)
+def test_a_row_that_is_no_law_is_refused(top: list[tuple[int, float]], own: float, rank: int, why: str) -> None:
+    """Probabilities beyond 1, ranks that their own list contradicts and lists without a likeliest token are no law."""
+    row = Row(top=tuple(sorted(top, key=lambda one: -one[1])), token=7, logprob=own, rank=rank)
+    with pytest.raises(TargetError, match="does not give log probabilities") as refused:
+        law_of(row, 5)
+    assert why in refused.value.why
+
+
+def test_a_law_may_be_rounded() -> None:
+    """A sum of 1.01 and a rank that is off between tokens that tie are what rounding makes."""
+    tied = ((3, math.log(0.505)), (7, math.log(0.505) - 5e-4))
+    assert law_of(Row(top=tied, token=7, logprob=tied[1][1], rank=0), 5).rank == 0
 
 
 def seen(conditions: dict[str, Outcomes], **more: Any) -> str:
