@@ -29,7 +29,7 @@ def _cells(found: GridFound) -> list[str]:
             *(count(cell.classes.get(name, 0)) for name in names),
             *([count(cell.unanswered)] if silent else []),
             f"{count(cell.failed)} of {count(cell.counted)}",
-            f"{cell.low:.0%} to {cell.high:.0%}",
+            f"{cell.low:.0%} to {cell.high:.0%}" if cell.counted else "-",
             count(cell.distinct),
         ]
         for cell in found.cells

@@ -51,7 +51,7 @@ def probe_divergence(cases: Sequence[Case], benches: Benches) -> DivergenceFound
     told = [(case.name, parting_of(case.name, a, b)) for case, a, b in zip(cases, first, second, strict=True)]
     partings = [parting for _, parting in told if parting is not None]
     if not partings:
-        raise _silence(second if _answers(first) else first)
+        raise _silence(second)
     silent = [name for name, parting in told if parting is None]
     return divergence_found((one, other), partings, benches.allowance.used, silent)
 
@@ -61,9 +61,8 @@ def _answers(trials: Sequence[Sequence[Trial]]) -> bool:
 
 
 def _silence(trials: Sequence[Sequence[Trial]]) -> TargetError:
-    every = [trial for of_case in trials for trial in of_case]
-    missing = [trial for trial in every if not answered(trial.observation)]
-    return not_answered("no question was answered by both servers", (missing or every)[-1])
+    missing = [trial for of_case in trials for trial in of_case if not answered(trial.observation)]
+    return not_answered("no question was answered by both servers", missing[-1])
 
 
 def _questions(cases: Sequence[Case], order: ProbeOrder) -> list[tuple[str, Ask]]:
