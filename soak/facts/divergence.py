@@ -28,7 +28,8 @@ class Parting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class DivergenceFound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
     What all cases came to: `result` is "same", "near-ties only", "deviates" or "undecided"; `parted` of them parted,
-    `near_ties` at a near-tie; `tokens` could be compared before they parted.
+    `near_ties` at a near-tie; `tokens` could be compared before they parted. `unanswered` are the cases that a server
+    did not answer: nothing was compared, and without a deviation in the others it is "undecided".
     """
 
     schema: str = "soak.probe/1"
@@ -41,3 +42,4 @@ class DivergenceFound(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     near_ties: int
     tokens: int
     requests: int
+    unanswered: tuple[str, ...] = ()

@@ -69,8 +69,10 @@ class GridCell(msgspec.Struct, frozen=True, kw_only=True):
     What one cell came to over all turns.
 
     `levels` by factor. Of `asked` answers `counted` are evidence: each seed counts once, and where nothing is drawn
-    (temperature 0) each different answer once. `failed` of these are of the class asked about, with the 95 % interval
-    (Wilson) of that rate; `classes` are of all asked, `distinct` the different answers among them.
+    (temperature 0) each different answer once. `unanswered` never came and are no evidence (where an error is asked
+    about they are counted, and this is 0). `failed` of those counted are of the class asked about, with the 95 %
+    interval (Wilson) of that rate, 0 to 1 where none counts; `classes` are of all asked, `distinct` the different
+    answers.
     """
 
     levels: dict[str, str]
@@ -82,6 +84,7 @@ class GridCell(msgspec.Struct, frozen=True, kw_only=True):
     high: float
     classes: dict[TurnClass, int]
     distinct: int
+    unanswered: int = 0
 
 
 class GridSide(msgspec.Struct, frozen=True, kw_only=True):

@@ -30,15 +30,16 @@ class ProbePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 class Outcomes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """
-    What `asked` repeats of one case came to on one bench: how many of each class, how many failed (any class but ok),
-    and the 95 % interval (Wilson) of that rate. `distinct` is the number of different answers among them.
-    `unanswered` of them broke off or never came: they are errors, and say nothing of what the model would have
-    answered.
+    What `asked` repeats of one case came to on one bench: how many of each class. `unanswered` of them broke off or
+    never came: they are errors, and say nothing of what the model would have answered. The others are `counted` (all,
+    where it is an error that is looked into): how many of these failed (any class but ok), the 95 % interval (Wilson)
+    of that rate, and how many different answers there are among them (`distinct`).
     """
 
     bench: str
     change: str
     asked: int
+    counted: int
     classes: dict[TurnClass, int]
     failed: int
     low: float

@@ -40,7 +40,7 @@ from soak.probe.diagnosis import diagnose, identical_of, of_client, onset_of, pl
 from soak.probe.gridded import found_by_grid
 from soak.probe.laws import impossible, law_of, reshaped
 from soak.probe.nearness import apart
-from soak.probe.outcomes import answer_of, answered, outcomes_of, spoke
+from soak.probe.outcomes import answer_of, answered, outcomes_of, silence_is_asked, spoke, telling
 from soak.probe.parting import divergence_found, parting_of
 from soak.probe.question import body_of, seed_of
 from soak.probe.rescoring import (
@@ -127,6 +127,8 @@ __all__ = [
     "restart_matters",
     "sampled_of",
     "seed_of",
+    "silence_is_asked",
     "smaller",
     "spoke",
+    "telling",
 ]

@@ -22,6 +22,7 @@ from soak.facts import (
     TurnClass,
     encode,
 )
+from soak.probe.outcomes import telling
 from soak.probe.question import body_of
 from soak.probe.shrinking import Form
 from soak.stats import prediction
@@ -71,10 +72,13 @@ def promise_of(
     """
     Return what the bundle promises of `repeats` further rounds, and how far its own checker can be trusted.
 
+    What was not answered promises nothing, unless the failure is `error`; at least one trial must count.
+
     The checker learns from answers how an early stop looks. So that what it counts and where it agrees is not flattered
     by having seen them, each half of the rounds is checked with what the other half taught.
     """
-    every = [trial for of_case in trials for trial in of_case]
+    asked = [trial for of_case in trials for trial in of_case]
+    every = telling(asked, silence_fails=failure == "error")
     classes = Counter(class_of(trial) for trial in every)
     size = len(every)
     draft = Promise(

@@ -8,7 +8,7 @@ import msgspec
 
 from soak.facts import CLASSES, Case, Change, EngineChange, Grid, GridCell, GridLevel, Trial
 from soak.facts.scenario import FailureClass
-from soak.probe.outcomes import answer_of
+from soak.probe.outcomes import answer_of, silence_is_asked, telling
 from soak.stats import wilson
 
 FIRST_REPEAT = 1
@@ -76,11 +76,26 @@ def evidence(case: Case, change: Change, trials: Sequence[Trial], fails: Failure
     Return, for each answer that counts, whether it is of the class `fails`.
 
     Each seed counts once. Where nothing is drawn each different answer counts once: the same answer again was forced.
+    What was not answered counts only where that is asked about.
     """
-    by_key = {
-        (trial.seed if drawn(case, change) else answer_of(trial.observation)): trial for trial in reversed(trials)
-    }
-    return [failed(trial, fails) for trial in reversed(by_key.values())]
+    return [bad for bad in _column(case, change, trials, fails) if bad is not None]
+
+
+def _column(case: Case, change: Change, trials: Sequence[Trial], fails: FailureClass) -> list[bool | None]:
+    """Return the outcomes in the order of the repeats; None holds the place of a seed that was not answered."""
+    by_chance = drawn(case, change)
+    counted = _telling(case, trials, fails)
+    keys = [_key(trial, by_chance) for trial in (trials if by_chance else counted)]
+    by_key = {_key(trial, by_chance): failed(trial, fails) for trial in reversed(counted)}
+    return [by_key.get(key) for key in dict.fromkeys(keys)]
+
+
+def _key(trial: Trial, by_chance: bool) -> object:
+    return trial.seed if by_chance else answer_of(trial.observation)
+
+
+def _telling(case: Case, trials: Sequence[Trial], fails: FailureClass) -> list[Trial]:
+    return telling(trials, silence_fails=silence_is_asked(case, fails))
 
 
 def failed(trial: Trial, fails: FailureClass) -> bool:
@@ -100,8 +115,8 @@ def blocks_of(
     """
     blocks: list[list[bool | None]] = []
     for turn, case in enumerate(cases):
-        columns = [evidence(case, cell.change, answers[turn, place], fails) for place, cell in enumerate(cells)]
-        blocks += [list(row) for row in zip_longest(*columns)]
+        columns = [_column(case, cell.change, answers[turn, place], fails) for place, cell in enumerate(cells)]
+        blocks += [list(row) for row in zip_longest(*columns) if any(bad is not None for bad in row)]
     return blocks
 
 
@@ -119,9 +134,9 @@ def outcomes_by_cell(
 def _outcome(grid: Grid, cell: Cell, by_turn: Sequence[tuple[Case, Sequence[Trial]]]) -> GridCell:
     counted = [bad for case, trials in by_turn for bad in evidence(case, cell.change, trials, grid.fails)]
     trials = [trial for _, some in by_turn for trial in some]
+    told = [trial for case, some in by_turn for trial in _telling(case, some, grid.fails)]
     classes = Counter(trial.judgement.class_ if trial.judgement else "error" for trial in trials)
     interval = wilson(sum(counted), len(counted))
-    assert interval is not None, "each cell was asked"
     return GridCell(
         levels={
             factor.label: factor.levels[place].text for factor, place in zip(grid.factors, cell.levels, strict=True)
@@ -130,8 +145,9 @@ def _outcome(grid: Grid, cell: Cell, by_turn: Sequence[tuple[Case, Sequence[Tria
         asked=len(trials),
         counted=len(counted),
         failed=sum(counted),
-        low=interval[0],
-        high=interval[1],
+        low=interval.low if interval else 0.0,
+        high=interval.high if interval else 1.0,
         classes={name: classes[name] for name in CLASSES if classes[name]},
-        distinct=len({(trial.case, answer_of(trial.observation)) for trial in trials}),
+        distinct=len({(trial.case, answer_of(trial.observation)) for trial in told}),
+        unanswered=len(trials) - len(told),
     )

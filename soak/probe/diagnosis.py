@@ -37,7 +37,6 @@ from soak.probe.conditions import (
     answers,
     blamed,
     counts,
-    failed_as,
     greedy,
     helping,
     rarer_in,
@@ -47,7 +46,7 @@ from soak.probe.conditions import (
     without_restart,
 )
 from soak.probe.laws import NEAR_TIE_NATS, impossible
-from soak.probe.outcomes import answer_of
+from soak.probe.outcomes import answer_of, spoke
 from soak.stats import upper_bound
 
 ONE_LOOK = (
@@ -276,12 +275,12 @@ def _same(seen: Seen) -> str:
     """Return the remark how many repeats gave one answer: what a stop is known by."""
     if seen.failure != "early_stop":
         return ""
-    return f"; {seen.identical} of {seen.conditions[AS_ASKED].asked} repeats gave the same answer"
+    return f"; {seen.identical} of {answers(seen, AS_ASKED)} repeats gave the same answer"
 
 
 def _rates(seen: Seen) -> list[str]:
     return [
-        f"{name}: {failed_as(one, seen.failure)} of {one.asked} are {seen.failure}; {one.distinct} different answers"
+        f"{name}: {_share(seen, name)} are {seen.failure}; {one.distinct} different answers"
         + (f"; {one.unanswered} were not answered" if one.unanswered else "")
         for name, one in seen.conditions.items()
     ]
@@ -328,8 +327,9 @@ def onset_of(judgement: Judgement | None, observation: Observation) -> int:
 
 
 def identical_of(trials: Sequence[Trial]) -> int:
-    """Return how many repeats gave the most frequent answer."""
-    return Counter(answer_of(trial.observation) for trial in trials).most_common(1)[0][1] if trials else 0
+    """Return how many repeats gave the most frequent answer; what was not answered gave none."""
+    frequencies = Counter(answer_of(trial.observation) for trial in trials if spoke(trial))
+    return max(frequencies.values(), default=0)
 
 
 def places_of(observation: Observation | None, card: EnvironmentCard | None, build: Build) -> dict[str, int]:

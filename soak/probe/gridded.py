@@ -6,7 +6,7 @@ from typing import Literal
 
 from soak.facts import Case, Grid, GridCell, GridFound, GridSide
 from soak.facts.scenario import FailureClass
-from soak.probe.cells import Answers, Cell, blocks_of, outcomes_by_cell
+from soak.probe.cells import Answers, Cell, blocks_of, evidence, outcomes_by_cell
 from soak.probe.factors import Answer, answers_to, clearest, named, questions_of, repeats_needed, unsettled
 from soak.stats import upper_bound
 
@@ -15,7 +15,11 @@ _ENGINE = ("speculation", "prefix_cache", "eager", "flags", "environment")
 
 @dataclass(frozen=True, kw_only=True)
 class _Reading:
-    """All that the sentence is made of: each cell's outcome, the blocks, and what they say to each question."""
+    """
+    All that the sentence is made of: each cell's outcome, the blocks, and what they say to each question.
+
+    `cells` are those that were answered; blocks and questions are about these, `outcomes` are of all.
+    """
 
     grid: Grid
     repeats: int
@@ -33,6 +37,15 @@ class _Reading:
         return sum(one.counted for one in self.outcomes)
 
     @property
+    def unanswered(self) -> int:
+        return sum(one.unanswered for one in self.outcomes)
+
+    @property
+    def comparable(self) -> bool:
+        """Whether at least two cells were answered: one alone says nothing of any setting."""
+        return len(self.cells) > 1
+
+    @property
     def found(self) -> Answer | None:
         return named(self.answers) if self.failed else None
 
@@ -45,6 +58,8 @@ class _Reading:
 
     @property
     def outcome(self) -> Literal["found", "nothing", "undecided"]:
+        if not self.comparable:
+            return "undecided"
         return "nothing" if not self.failed else "found" if self.found else "undecided"
 
 
@@ -60,17 +75,10 @@ def found_by_grid(
     """
     Return what the answers say: the settings that failures go with, nothing, or that it is undecided.
 
-    `cells` are those that were tried, at least two; `answers` has trials for every turn and cell.
+    `cells` are those that were tried, at least two; `answers` has trials for every turn and cell. A cell of which none
+    was answered is told as untried; with fewer than two others it is undecided.
     """
-    blocks = blocks_of(cases, cells, answers, grid.fails)
-    reading = _Reading(
-        grid=grid,
-        repeats=repeats,
-        cells=cells,
-        outcomes=outcomes_by_cell(grid, cases, cells, answers),
-        blocks=blocks,
-        answers=answers_to(grid, questions_of(grid, cells), blocks),
-    )
+    reading = _read(grid, cases, cells, answers, repeats)
     found = reading.found
     return GridFound(
         grid=grid.name,
@@ -81,18 +89,54 @@ def found_by_grid(
         factors=found.told.factors if found else (),
         name=found.told.name if found else None,
         p_adjusted=found.gathering.p_adjusted if found else None,
-        upper95=None if reading.failed else upper_bound(0, reading.counted),
+        upper95=upper_bound(0, reading.counted) if reading.outcome == "nothing" else None,
         repeats_needed=reading.needed,
         cells=tuple(reading.outcomes),
         questions=tuple(answer.told for answer in reading.answers),
-        untried=tuple(untried),
-        notes=tuple(_notes(reading)) if reading.failed else (),
+        untried=(*untried, *_silent(reading)),
+        notes=(*_unanswered(reading), *(_notes(reading) if reading.failed and reading.comparable else ())),
         text=_sentence(reading),
     )
 
 
+def _read(grid: Grid, cases: Sequence[Case], cells: Sequence[Cell], answers: Answers, repeats: int) -> _Reading:
+    there = [
+        place
+        for place, cell in enumerate(cells)
+        if any(evidence(case, cell.change, answers[turn, place], grid.fails) for turn, case in enumerate(cases))
+    ]
+    answered = [cells[place] for place in there]
+    theirs = {(turn, at): answers[turn, place] for turn in range(len(cases)) for at, place in enumerate(there)}
+    blocks = blocks_of(cases, answered, theirs, grid.fails)
+    return _Reading(
+        grid=grid,
+        repeats=repeats,
+        cells=answered,
+        outcomes=outcomes_by_cell(grid, cases, cells, answers),
+        blocks=blocks,
+        answers=answers_to(grid, questions_of(grid, answered), blocks) if len(answered) > 1 else [],
+    )
+
+
+def _silent(reading: _Reading) -> Iterator[str]:
+    """Yield the cells that gave no evidence at all."""
+    for one in reading.outcomes:
+        if not one.counted:
+            levels = ", ".join(f"{name} {level}" for name, level in one.levels.items())
+            yield f"{levels}: asked {one.asked} times and not answered"
+
+
+def _unanswered(reading: _Reading) -> Iterator[str]:
+    if reading.unanswered:
+        asked = sum(one.asked for one in reading.outcomes)
+        yield f"{reading.unanswered} of {asked} requests were not answered: they are no evidence of what settings do"
+
+
 def _sentence(reading: _Reading) -> str:
     found, fails = reading.found, reading.grid.fails
+    if not reading.comparable:
+        number = f"{len(reading.cells)} of {len(reading.outcomes)} cells"
+        return f"undecided: only {number} gave answers, so that none can be held against another"
     if not reading.failed:
         return _nothing(reading)
     if found is not None:
@@ -106,7 +150,7 @@ def _verb(fails: FailureClass) -> str:
 
 def _nothing(reading: _Reading) -> str:
     pooled = upper_bound(0, reading.counted)
-    each = max(upper_bound(one.failed, one.counted) or 1.0 for one in reading.outcomes)
+    each = max(upper_bound(one.failed, one.counted) or 1.0 for one in reading.outcomes if one.counted)
     below = "" if pooled is None else f"; the rate is below {pooled:.2g} with 95 %, in each cell alone below {each:.2g}"
     what = "failed" if reading.grid.fails == "any_failure" else f"is {reading.grid.fails}"
     return f"nothing found in {reading.counted}: no answer {what} in any cell{below}"

@@ -14,26 +14,29 @@ from msgspec.structs import replace
 from soak.facts import Apart, DivergenceFound, Observation, Parting, Trial
 from soak.probe.laws import NEAR_TIE_NATS, WIDE_NATS
 from soak.probe.nearness import apart, reach
-from soak.probe.outcomes import answer_of
+from soak.probe.outcomes import answer_of, answered
 
 LIMIT_TOKENS = 4096
 
 
-def parting_of(name: str, first: Sequence[Trial], second: Sequence[Trial]) -> Parting:
+def parting_of(name: str, first: Sequence[Trial], second: Sequence[Trial]) -> Parting | None:
     """
-    Return what one case came to; each server must have answered at least once.
+    Return what one case came to; None where a server did not answer it. Answers that broke off are left out.
 
     Where two answers part farther than rounding goes, those are what is told: an answer of the first server and what
     the second gave that is most like it, or two answers of one server, which is then wrong by itself.
     """
     ours, theirs = _different(first), _different(second)
-    distance = apart(first[0].observation, second[0].observation, LIMIT_TOKENS)
+    if not ours or not theirs:
+        return None
+    one, other = next(iter(ours.values())), next(iter(theirs.values()))
+    distance = apart(one, other, LIMIT_TOKENS)
     plain = Parting(
         case=name,
         own=(len(ours), len(theirs)),
         shared=bool(ours.keys() & theirs.keys()),
         apart=distance,
-        near_tie=_near(distance, (first[0].observation, second[0].observation)),
+        near_tie=_near(distance, (one, other)),
     )
     for between, one, other in _pairs(list(ours.values()), list(theirs.values())):
         distance = apart(one, other, LIMIT_TOKENS)
@@ -44,7 +47,11 @@ def parting_of(name: str, first: Sequence[Trial], second: Sequence[Trial]) -> Pa
 
 def _different(trials: Sequence[Trial]) -> dict[tuple[object, ...], Observation]:
     """Return each different answer once, the first given first."""
-    return {answer_of(trial.observation): trial.observation for trial in reversed(trials)}
+    different: dict[tuple[object, ...], Observation] = {}
+    for trial in trials:
+        if answered(trial.observation):
+            different.setdefault(answer_of(trial.observation), trial.observation)
+    return different
 
 
 def _pairs(
@@ -77,21 +84,29 @@ def _near(distance: Apart, answers: Sequence[Observation]) -> bool | None:
     return True if len(known) == 2 and max(known) <= NEAR_TIE_NATS else None
 
 
-def divergence_found(servers: tuple[str, str], partings: Sequence[Parting], requests: int) -> DivergenceFound:
-    """Return what all cases come to; a case whose server does not repeat itself is told by its set of answers."""
+def divergence_found(
+    servers: tuple[str, str], partings: Sequence[Parting], requests: int, unanswered: Sequence[str] = ()
+) -> DivergenceFound:
+    """
+    Return what all cases come to; a case whose server does not repeat itself is told by its set of answers.
+
+    Of the cases `unanswered` nothing is known: while there are any, the others being alike decides nothing.
+    """
     parted = [one for one in partings if one.near_tie is False or not (one.shared or one.apart.same_text)]
     near = [one for one in parted if one.near_tie]
     wide = [one for one in parted if one.near_tie is False]
-    result = "deviates" if wide else "undecided" if len(near) < len(parted) else "near-ties only" if near else "same"
+    plain = "deviates" if wide else "undecided" if len(near) < len(parted) else "near-ties only" if near else "same"
+    missed = f"; {len(unanswered)} of {len(partings) + len(unanswered)} were not answered" if unanswered else ""
     return DivergenceFound(
         servers=servers,
-        result=result,
-        text=_text(result, partings, parted, near, wide),
+        result="undecided" if unanswered and not wide else plain,
+        text=_text(plain, partings, parted, near, wide) + missed,
         partings=tuple(partings),
         parted=len(parted),
         near_ties=len(near),
         tokens=sum(one.apart.compared for one in partings),
         requests=requests,
+        unanswered=tuple(unanswered),
     )
 
 

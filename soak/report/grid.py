@@ -22,17 +22,20 @@ def terminal_grid(found: GridFound, width: int = 100, colour: bool = False) -> s
 def _cells(found: GridFound) -> list[str]:
     factors = list(found.cells[0].levels)
     names = [name for name in CLASSES if any(name in cell.classes for cell in found.cells)]
+    silent = any(cell.unanswered for cell in found.cells)
     rows = [
         [
             "; ".join(f"{one_line(name, 40)} {one_line(cell.levels[name], 40)}" for name in factors),
             *(count(cell.classes.get(name, 0)) for name in names),
+            *([count(cell.unanswered)] if silent else []),
             f"{count(cell.failed)} of {count(cell.counted)}",
-            f"{cell.low:.0%} to {cell.high:.0%}",
+            f"{cell.low:.0%} to {cell.high:.0%}" if cell.counted else "-",
             count(cell.distinct),
         ]
         for cell in found.cells
     ]
-    return [*terminal_table(["cell", *names, _failed(found), "95 %", "distinct"], rows), *_counted(found)]
+    header = ["cell", *names, *(["not answered"] if silent else []), _failed(found), "95 %", "distinct"]
+    return [*terminal_table(header, rows), *_counted(found)]
 
 
 def _failed(found: GridFound) -> str:
@@ -40,7 +43,7 @@ def _failed(found: GridFound) -> str:
 
 
 def _counted(found: GridFound) -> list[str]:
-    left_out = sum(cell.asked - cell.counted for cell in found.cells)
+    left_out = sum(cell.asked - cell.counted - cell.unanswered for cell in found.cells)
     if not left_out:
         return []
     text = f"{count(left_out)} answers are no evidence of their own: nothing is drawn in their cells"

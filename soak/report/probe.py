@@ -46,14 +46,16 @@ def terminal_repeats(found: RepeatsFound, width: int = 100, colour: bool = False
 def outcomes_table(outcomes: tuple[Outcomes, ...]) -> list[str]:
     """Return a table of outcomes: one row for each bench and change."""
     names = [name for name in CLASSES if any(name in one.classes for one in outcomes)]
-    header = ["asked", "of", *names, "failed", "95 %"]
+    silent = any(one.unanswered for one in outcomes)
+    header = ["asked", "of", *names, *(["not answered"] if silent else []), "failed", "95 %"]
     rows = [
         [
             one_line(f"{one.server}; {one.change}", 80),
             count(one.asked),
             *(count(one.classes.get(name, 0)) for name in names),
-            f"{one.failed / one.asked:.0%}",
-            f"{one.low:.0%} to {one.high:.0%}",
+            *([count(one.unanswered)] if silent else []),
+            f"{one.failed / one.counted:.0%}" if one.counted else "-",
+            f"{one.low:.0%} to {one.high:.0%}" if one.counted else "-",
         ]
         for one in outcomes
     ]

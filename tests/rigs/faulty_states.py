@@ -82,8 +82,9 @@ class OneServer(Benches):
         engine.speculation = "off" if change.speculation is False else "on"
         engine.prefix_cache = "off" if change.prefix_cache is False else "on"
         self.opened.append(change.text)
+        name = bench_name(self.order.spec(change))
         asker = Asker(
-            bench=bench_name(self.order.spec(change)),
+            bench=name,
             target=Target.parse(self._faulty.server.url, model="fake-model"),
             capabilities=Capabilities(model="fake-model"),
             settings=self.order.settings,
@@ -91,4 +92,4 @@ class OneServer(Benches):
             keep=self._trials,
         )
         side = SimpleNamespace(card=None, capabilities=Capabilities(model="fake-model"))
-        yield SimpleNamespace(asker=asker, side=side, check=lambda _: None)
+        yield SimpleNamespace(name=name, asker=asker, side=side, check=lambda _: None)

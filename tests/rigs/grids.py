@@ -4,6 +4,8 @@ import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import msgspec
+
 from soak.facts import Case, Grid, GridFound, Judgement, Message, Observation, Trial, TurnKey
 from soak.probe import Cell, cells_of, found_by_grid
 from soak.scenario import find_grid
@@ -36,6 +38,16 @@ def a_trial(repeat: int, *, bad: bool, text: str | None = None, case: Case = CAS
         ),
         judgement=Judgement(class_="garbage_loop" if bad else "ok", reason="made up"),
     )
+
+
+def a_silence(repeat: int, case: Case = CASE) -> Trial:
+    """Return one request that the server answered with an error of its own."""
+    trial = a_trial(repeat, bad=False, case=case)
+    observation = msgspec.structs.replace(
+        trial.observation, ending="http_error", content="", finish_reason=None, error="500"
+    )
+    judgement = Judgement(class_="error", reason="http_error")
+    return msgspec.structs.replace(trial, observation=observation, judgement=judgement)
 
 
 def said_of(grid: Grid, rate: Rate, *, repeats: int = 20, seed: int = 0, cases: Sequence[Case] = (CASE,)) -> GridFound:

@@ -17,7 +17,8 @@ from typing import Literal, get_args
 
 from soak.app.probe.benches import Benches, ProbeOrder, engine_kept
 from soak.app.probe.kept import Asking, rehearsed
-from soak.errors import TargetError, UsageError
+from soak.app.probe.silence import not_answered
+from soak.errors import UsageError
 from soak.facts import CacheFound, CacheProbe, Case, Change, ProbePlan, Trial
 from soak.probe import Ask, answered, bar_of, beginning, branch, cache_found, floor_of, prefixes_of, probe_of, probing
 
@@ -242,9 +243,5 @@ def _answers(trials: tuple[tuple[Trial, ...], ...]) -> tuple[tuple[Trial, ...], 
     """Return the trials; raises `TargetError` if one of them was not answered."""
     for trial in (one for of_ask in trials for one in of_ask):
         if not answered(trial.observation):
-            raise TargetError(
-                "a cache probe was not answered",
-                why=f"it ended as {trial.observation.ending}: {trial.observation.error or 'no message'}",
-                hint="see the server's log; the same command again goes on with what was answered",
-            )
+            raise not_answered("a cache probe was not answered", trial)
     return trials

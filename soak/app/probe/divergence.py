@@ -7,9 +7,10 @@ import msgspec
 
 from soak.app.probe.benches import WITHOUT_SPECULATION, Bench, Benches, ProbeOrder, bench_name
 from soak.app.probe.kept import kept_of
-from soak.errors import UsageError
+from soak.app.probe.silence import not_answered
+from soak.errors import TargetError, UsageError
 from soak.facts import Case, Change, DivergenceFound, EngineChange, ProbePlan, Trial
-from soak.probe import Ask, divergence_found, parting_of
+from soak.probe import Ask, answered, divergence_found, parting_of
 
 OWN = 3
 """How often each server is asked, so that what it gives by itself is known first."""
@@ -34,15 +35,34 @@ def plan_divergence(cases: Sequence[Case], order: ProbeOrder) -> ProbePlan:
 
 
 def probe_divergence(cases: Sequence[Case], benches: Benches) -> DivergenceFound:
-    """Return where greedy answers of the target and of the server without speculation part."""
+    """
+    Return where greedy answers of the target and of the server without speculation part.
+
+    Raises `TargetError` where of no case both servers gave an answer.
+    """
     greedy = [_greedy(case) for case in cases]
     with benches.open() as bench:
         first, one = _asked(greedy, bench), bench.name
+    if not _answers(first):
+        raise _silence(first)
     with benches.open(WITHOUT_SPECULATION) as bench:
         bench.check(WITHOUT_SPECULATION)
         second, other = _asked(greedy, bench), bench.name
-    partings = [parting_of(case.name, a, b) for case, a, b in zip(cases, first, second, strict=True)]
-    return divergence_found((one, other), partings, benches.allowance.used)
+    told = [(case.name, parting_of(case.name, a, b)) for case, a, b in zip(cases, first, second, strict=True)]
+    partings = [parting for _, parting in told if parting is not None]
+    if not partings:
+        raise _silence(second)
+    silent = [name for name, parting in told if parting is None]
+    return divergence_found((one, other), partings, benches.allowance.used, silent)
+
+
+def _answers(trials: Sequence[Sequence[Trial]]) -> bool:
+    return any(answered(trial.observation) for of_case in trials for trial in of_case)
+
+
+def _silence(trials: Sequence[Sequence[Trial]]) -> TargetError:
+    missing = [trial for of_case in trials for trial in of_case if not answered(trial.observation)]
+    return not_answered("no question was answered by both servers", missing[-1])
 
 
 def _questions(cases: Sequence[Case], order: ProbeOrder) -> list[tuple[str, Ask]]:

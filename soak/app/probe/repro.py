@@ -11,7 +11,7 @@ import msgspec
 from soak import __version__
 from soak.app.probe.benches import Benches, ProbeOrder
 from soak.app.probe.kept import Asking, rehearsed
-from soak.app.probe.shrink import ShrinkOrder, Shrunk, asked, found_of, plan_shrink, shrink
+from soak.app.probe.shrink import ShrinkOrder, Shrunk, asked, found_of, heard, plan_shrink, shrink
 from soak.app.reporting import refuse_unwritable
 from soak.errors import NotReproducedError, UsageError
 from soak.facts import Case, ProbePlan, ReproFound, Trial, TurnClass
@@ -52,13 +52,15 @@ def make_repro(
     """
     Shrink the turns while they still fail, ask the smallest form once more, and write the bundle to `path`.
 
-    Raises `NotReproducedError` where it did not fail at least twice: a bundle must show what it promises.
+    Raises `NotReproducedError` where it did not fail at least twice: a bundle must show what it promises. Raises
+    `TargetError` where nothing was answered, unless that is the failure.
     """
     refuse_unwritable(path)
     before = Form(cases=tuple(cases), in_flight=order.in_flight)
     with benches.open() as bench:
         shrunk, trials = _asked(cases, order, bench.asker, shrinking=shrinking)
-        failure = _failure(cases, shrunk, [class_of(trial) for of_case in trials for trial in of_case])
+        told = heard([trial for of_case in trials for trial in of_case], before, _first_failure(cases, shrunk))
+        failure = _first_failure(cases, shrunk) or _most_frequent([class_of(trial) for trial in told])
         card = bench.side.card
         promise = promise_of(shrunk.form, trials, failure, repeats=order.repeats, soak_version=__version__)
         if promise.failed < 2:
@@ -86,13 +88,15 @@ def make_repro(
     return ReproFound(file=str(path), promise=promise, shrink=found_of(before, shrunk) if shrinking else None)
 
 
-def _failure(cases: Sequence[Case], shrunk: Shrunk, classes: Sequence[TurnClass]) -> TurnClass:
-    """Return the class the bundle shows: that of the turns when first asked, else the most frequent failure now."""
+def _first_failure(cases: Sequence[Case], shrunk: Shrunk) -> TurnClass | None:
+    """Return the class the bundle shows: that of the turns when first asked; None where they do not say one."""
     if shrunk.failure is not None:
         return shrunk.failure
     first = {case.judgement.class_ for case in cases if case.judgement} - {"ok"}
-    if len(first) == 1:
-        return first.pop()
+    return first.pop() if len(first) == 1 else None
+
+
+def _most_frequent(classes: Sequence[TurnClass]) -> TurnClass:
     bad = Counter(name for name in classes if name != "ok").most_common(1)
     return bad[0][0] if bad else "error"
 

@@ -8,9 +8,23 @@ from typing import NamedTuple
 
 from soak.app.probe.benches import Benches, ProbeOrder
 from soak.app.probe.kept import Asking, rehearsed
+from soak.app.probe.silence import refuse_silence
 from soak.app.reporting import write_file
 from soak.facts import Case, ProbePlan, ShrinkFound, ShrinkStep, Size, Trial, TurnClass, digest_of, encode
-from soak.probe import FRESH, STEP_ROUNDS, Ask, Form, change_of, class_of, confirms, rate_test_for, smaller
+from soak.probe import (
+    FRESH,
+    STEP_ROUNDS,
+    Ask,
+    Form,
+    change_of,
+    class_of,
+    confirms,
+    rate_test_for,
+    silence_is_asked,
+    smaller,
+    spoke,
+    telling,
+)
 from soak.stats import Interval, RateTest, wilson
 
 _BATCH = 5
@@ -36,6 +50,7 @@ class Shrunk:
     fresh_failed: int = 0
     fresh_rounds: int = 0
     given_up: int = 0
+    unanswered: int = 0
     first_failed: int = 0
     first_rounds: int = 0
     steps: list[ShrinkStep] = field(default_factory=list)
@@ -96,10 +111,11 @@ def shrink(form: Form, order: ShrinkOrder, asker: Asking) -> Shrunk:
     """
     Return the smallest form that was found to fail still, and failed afresh, asking no more than the budget.
 
-    The first rounds of the whole and the last ones of the smallest form do not count towards it.
+    The first rounds of the whole and the last ones of the smallest form do not count towards it. Raises `TargetError`
+    where nothing was answered, unless that is the failure.
     """
     shrunk = Shrunk(form=form, failure=_failure(form))
-    whole = [trial for of_case in asked(asker, form, order.repeats) for trial in of_case]
+    whole = heard([trial for of_case in asked(asker, form, order.repeats) for trial in of_case], form, shrunk.failure)
     bad = Counter(class_of(trial) for trial in whole if class_of(trial) != "ok")
     if shrunk.failure is None and bad:
         shrunk.failure = bad.most_common(1)[0][0]
@@ -171,10 +187,12 @@ def _next(shrunk: Shrunk, asker: Asking, test: RateTest, limit: int, refused: se
 def _tried(text: str, form: Form, shrunk: Shrunk, asker: Asking, test: RateTest, limit: int) -> ShrinkStep | None:
     """Return what a smaller form came to, asked until the test decides; None where the budget ends before."""
     failed = rounds = 0
-    while rounds < STEP_ROUNDS:
+    for first in range(0, STEP_ROUNDS, _BATCH):
         if shrunk.requests + _BATCH * len(form.cases) > limit:
             return None
-        more_failed, more = _rounds(asker, form, shrunk, _BATCH, first=rounds)
+        more_failed, more = _rounds(asker, form, shrunk, _BATCH, first=first)
+        if not more:  # a form that the server refuses or dies of is no smaller form of this failure
+            break
         failed, rounds = failed + more_failed, rounds + more
         said = test.said(failed, rounds)
         if said is not None:
@@ -183,11 +201,28 @@ def _tried(text: str, form: Form, shrunk: Shrunk, asker: Asking, test: RateTest,
 
 
 def _rounds(asker: Asking, form: Form, shrunk: Shrunk, rounds: int, first: int = 0) -> tuple[int, int]:
-    """Ask so many rounds; return how many of them failed, and how many there were."""
+    """Ask so many rounds; return how many of them failed, and how many tell: those that failed or were answered."""
     shrunk.requests += rounds * len(form.cases)
     trials = asked(asker, form, rounds, first)
-    fails = [any(_fails(of_case[number], shrunk) for of_case in trials) for number in range(rounds)]
-    return sum(fails), rounds
+    together = [[of_case[number] for of_case in trials] for number in range(rounds)]
+    fails = [any(_fails(trial, shrunk) for trial in one) for one in together]
+    silence_fails = silence_looked_into(form, shrunk.failure)
+    tells = [bad or silence_fails or all(map(spoke, one)) for bad, one in zip(fails, together, strict=True)]
+    shrunk.unanswered += tells.count(False)
+    return sum(fails), sum(tells)
+
+
+def silence_looked_into(form: Form, failure: TurnClass | None) -> bool:
+    """Whether an answer that does not come may be the failure: it is an error, or not known and a turn was one."""
+    return any(silence_is_asked(case, failure or "any_failure") for case in form.cases)
+
+
+def heard(trials: Sequence[Trial], form: Form, failure: TurnClass | None) -> list[Trial]:
+    """Return the trials that tell of a failure; raises `TargetError` where there are none for want of answers."""
+    silence_fails = silence_looked_into(form, failure)
+    if not silence_fails:
+        refuse_silence("the turn was not answered", trials)
+    return telling(trials, silence_fails=silence_fails)
 
 
 def asked(asker: Asking, form: Form, rounds: int, first: int = 0) -> tuple[tuple[Trial, ...], ...]:
@@ -225,6 +260,8 @@ def _text(before: Form, shrunk: Shrunk, interval: Interval | None) -> str:
         )
     if shrunk.given_up:
         rates += f"; {shrunk.given_up} smaller that had seemed to fail were not confirmed when asked afresh"
+    if shrunk.unanswered:
+        rates += f"; {shrunk.unanswered} rounds were not answered and do not count"
     shape = (
         f"{was.conversations} → {now.conversations} conversations, {was.messages} → {now.messages} messages,"
         f" {was.characters:,} → {now.characters:,} characters, {was.in_flight} → {now.in_flight} in flight"

@@ -218,7 +218,7 @@ def _refusal(state: State, order: ProbeOrder) -> str | None:
 def _ask(state: State, case: Case, repeats: int, failure: TurnClass, bench: Bench, tried: _Tried) -> None:
     for name, change in state.conditions.items():
         (trials,) = bench.asker.ask(Ask(case=case, change=change, repeats=_repeats(name, repeats)))
-        tried.conditions[name] = outcomes_of(trials, server=_named(state))
+        tried.conditions[name] = outcomes_of(trials, server=_named(state), silence_fails=failure == "error")
         if name == AS_ASKED:
             tried.identical = identical_of(trials)
             tried.failing = _failing(case, [trial for trial in trials if class_of(trial) == failure])

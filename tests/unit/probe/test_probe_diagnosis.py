@@ -62,8 +62,8 @@ def outcomes(
     low, high = wilson(failed, asked) or (0.0, 1.0)
     classes: dict[TurnClass, int] = {failure: failed, "ok": asked - failed - unanswered, "error": unanswered}
     return Outcomes(
-        bench="b", change="", asked=asked, classes=classes, failed=failed, low=low, high=high,
-        distinct=asked if distinct is None else distinct, unanswered=unanswered,
+        bench="b", change="", asked=asked, counted=asked - unanswered, classes=classes, failed=failed, low=low,
+        high=high, distinct=asked if distinct is None else distinct, unanswered=unanswered,
     )  # fmt: skip
 
 
