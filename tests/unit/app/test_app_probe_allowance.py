@@ -36,6 +36,8 @@ def sent_to(faulty: FaultyServer, rates: dict[str, float], repeats: int, most: i
         benches = OneServer(faulty, folder, kept, max_requests=most)
         try:
             probe_repeats(TURN, repeats, benches)
+        except TargetError:
+            assert set(rates) == {"http_429"}, "only where nothing was answered"
         finally:
             assert benches.allowance.used == kept.sent <= most
     return len(faulty.server.chats) - before
